@@ -1,0 +1,128 @@
+// Package profile is the model that every view reads: samples over stacks of
+// locations in objects, as tables with int32 handles. It knows nothing of
+// perf.data, files or views.
+package profile
+
+import "github.com/perfark/perfark/buildid"
+
+// None is the handle of nothing: no object, no stack, no function.
+const None = -1
+
+// A Profile is a set of tables. Handles are indices into them.
+type Profile struct {
+	Events    []Event
+	Objects   []Object
+	Locations []Location
+	Functions []Function
+	Stacks    []Stack
+	Threads   []Thread
+	Samples   []Sample
+	Lost      Lost
+}
+
+// An Event is what was counted.
+type Event struct {
+	Name    string
+	Samples uint64 // number of samples
+	Period  uint64 // their sum
+}
+
+// An ObjectKind says what a mapping was of.
+type ObjectKind uint8
+
+// The kinds of objects.
+const (
+	KindFile        ObjectKind = iota // a binary or library
+	KindKernel                        // the kernel image
+	KindModule                        // a kernel module
+	KindVDSO                          // the kernel's page of code in user space
+	KindPerfMap                       // code made at run time, named by /tmp/perf-PID.map
+	KindBPF                           // kernel code made at run time: a KSYMBOL
+	KindGuestKernel                   // the kernel of a virtual machine
+	KindGuestModule
+	KindSpecial // [heap], [stack], SysV memory: no symbols
+	KindUnnamed // a mapping with an empty name
+)
+
+// An Object is a thing that was mapped: a file with an identity. One path
+// with two ids is two objects.
+type Object struct {
+	Kind    ObjectKind
+	Path    string     // as perf's long name; bytes
+	Short   string     // as perf's short name: base name, [module], [JIT] tid N
+	BuildID buildid.ID // "" if the recording has none
+	PID     int32      // KindPerfMap: whose; else 0
+
+	// Identity of the file where the recording gives it; 0 if not.
+	Maj, Min    uint32
+	Ino, InoGen uint64
+
+	// RefAddr is the run-time address of the kernel's reference symbol (_text
+	// or _stext, RefName), and Start and End the recorded range: kernel and
+	// modules. 0 if unknown.
+	RefName    string
+	RefAddr    uint64
+	Start, End uint64
+
+	Samples uint64 // samples with at least one frame here
+	Note    string // why its frames have no names, or "unverified: …"; set by symbol
+}
+
+// Levels of a location, as perf prints them.
+const (
+	LevelKernel     = 'k'
+	LevelUser       = '.'
+	LevelGuest      = 'g'
+	LevelGuestUser  = 'u'
+	LevelHypervisor = 'H'
+)
+
+// A Location is an address in an object.
+type Location struct {
+	Object int32  // None: no mapping at this address
+	Level  byte   // one of the levels above
+	IP     uint64 // as sampled (of one sample of several that share the location)
+	Addr   uint64 // file offset in a user object; address for the kernel, modules, perf maps; IP if Object is None
+	Func   int32  // set by symbol; None: no name
+}
+
+// A Function is a symbol of an object.
+type Function struct {
+	Object     int32
+	Name       string // demangled; bytes
+	Linkage    string // as in the symbol table
+	Start, End uint64 // half-open, in the space of Location.Addr
+}
+
+// A Stack is a frame and its callers; equal stacks are stored once.
+type Stack struct {
+	Location int32
+	Caller   int32 // the stack of the caller; None at the outermost frame
+}
+
+// A Thread is a thread under one of its names.
+type Thread struct {
+	PID, TID int32
+	Comm     string
+}
+
+// A Sample is what was counted in one place: equal ones are added up.
+type Sample struct {
+	Event    int32
+	Thread   int32
+	CPU      int32  // -1 if unknown, or not kept
+	Location int32  // of the sample's ip
+	Stack    int32  // call chain and branch stack; None if there is none, or not kept
+	Count    uint64 // number of samples
+	Period   uint64 // their sum
+}
+
+// Lost counts what the profile lacks.
+type Lost struct {
+	Events    uint64 // LOST
+	Samples   uint64 // LOST_SAMPLES
+	UnknownID uint64 // samples of no known event
+	BadChains uint64 // chains with an unknown context marker
+	Unordered uint64 // records that came too late to be put in order
+	NoThread  uint64
+}
