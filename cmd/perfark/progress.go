@@ -1,0 +1,145 @@
+package main
+
+import (
+	"io"
+	"sync"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/perfark/perfark/internal/escape"
+)
+
+// progressDelay is how long a command may take before it shows its progress.
+const progressDelay = time.Second
+
+// meters draws the progress of a command on standard error, if that is a
+// terminal, without -q, and not before the command has taken a second.
+type meters struct {
+	mu    sync.Mutex
+	timer *time.Timer
+	bars  *mpb.Progress // nil until the first is drawn
+	all   []*meter
+}
+
+// A meter is the progress of one piece of work, in bytes. All its methods do
+// nothing on a nil meter, and may be called from many goroutines.
+type meter struct {
+	ms    *meters
+	what  string // "packing libc.so.6"
+	total int64
+	n     int64
+	bar   *mpb.Bar
+}
+
+// meter starts the progress of a piece of work: what names it, total is its
+// size in bytes, 0 if unknown. It returns nil where no progress is shown.
+func (a *app) meter(what string, total int64) *meter {
+	if a.quiet || !isTerminal(a.stderr) {
+		return nil
+	}
+	ms := &a.meters
+	m := &meter{ms: ms, what: escape.Name(what), total: total}
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	ms.all = append(ms.all, m)
+	switch {
+	case ms.bars != nil:
+		m.draw()
+	case ms.timer == nil:
+		ms.timer = time.AfterFunc(progressDelay, func() { ms.start(a.stderr) })
+	}
+	return m
+}
+
+func (ms *meters) start(w io.Writer) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if ms.timer == nil { // stopped meanwhile
+		return
+	}
+	ms.bars = mpb.New(mpb.WithOutput(w), mpb.WithWidth(40), mpb.WithRefreshRate(150*time.Millisecond))
+	for _, m := range ms.all {
+		m.draw()
+	}
+}
+
+// draw begins to show m; the lock is held.
+func (m *meter) draw() {
+	m.bar = m.ms.bars.AddBar(m.total,
+		mpb.PrependDecorators(
+			decor.Any(func(decor.Statistics) string { return m.text() }, decor.WCSyncSpaceR),
+			decor.Counters(decor.SizeB1000(0), "% .1f / % .1f"),
+		),
+		mpb.AppendDecorators(decor.AverageSpeed(decor.SizeB1000(0), "% .1f")),
+		mpb.BarRemoveOnComplete(),
+	)
+	m.bar.SetCurrent(m.n)
+}
+
+func (m *meter) text() string {
+	m.ms.mu.Lock()
+	defer m.ms.mu.Unlock()
+	return m.what
+}
+
+// Set says what is being worked on now.
+func (m *meter) Set(what string) {
+	if m == nil {
+		return
+	}
+	m.ms.mu.Lock()
+	defer m.ms.mu.Unlock()
+	m.what = escape.Name(what)
+}
+
+// At says how many bytes are done, and of how many if total is not 0.
+func (m *meter) At(n, total int64) {
+	if m == nil {
+		return
+	}
+	m.ms.mu.Lock()
+	m.n = n
+	if total > 0 {
+		m.total = total
+	}
+	bar, total := m.bar, m.total
+	m.ms.mu.Unlock()
+	if bar != nil {
+		bar.SetTotal(total, false)
+		bar.SetCurrent(n)
+	}
+}
+
+// Add adds n bytes to what is done.
+func (m *meter) Add(n int64) {
+	if m == nil {
+		return
+	}
+	m.ms.mu.Lock()
+	n += m.n
+	m.ms.mu.Unlock()
+	m.At(n, 0)
+}
+
+// stop takes all progress off the screen, before anything else is printed
+// there.
+func (ms *meters) stop() {
+	ms.mu.Lock()
+	bars, all := ms.bars, ms.all
+	if ms.timer != nil {
+		ms.timer.Stop()
+	}
+	ms.timer, ms.bars, ms.all = nil, nil, nil
+	ms.mu.Unlock()
+	if bars == nil {
+		return
+	}
+	for _, m := range all {
+		if m.bar != nil {
+			m.bar.Abort(true)
+		}
+	}
+	bars.Wait()
+}

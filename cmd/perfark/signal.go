@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// grace is how long a command may take to stop after a signal.
+const grace = 900 * time.Millisecond
+
+// temps are the names of files to remove if the process has to go before the
+// command that made them can.
+var temps struct {
+	sync.Mutex
+	names map[string]bool
+}
+
+// keepTemp has name removed if the process is made to exit, until the
+// returned function is called. Commands hand it to packages that write files.
+func keepTemp(name string) (forget func()) {
+	temps.Lock()
+	defer temps.Unlock()
+	if temps.names == nil {
+		temps.names = make(map[string]bool)
+	}
+	temps.names[name] = true
+	return func() {
+		temps.Lock()
+		defer temps.Unlock()
+		delete(temps.names, name)
+	}
+}
+
+func removeTemps() {
+	temps.Lock()
+	defer temps.Unlock()
+	for name := range temps.names {
+		os.Remove(name)
+	}
+}
+
+// notify returns a context that the first SIGINT, SIGTERM or SIGHUP cancels
+// with a *signalError. A second one, or a command that does not stop within
+// the grace, ends the process. SIGPIPE is turned into EPIPE of the write.
+func notify() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	sigs := make(chan os.Signal, 2)
+	signal.Notify(sigs, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Ignore(syscall.SIGPIPE)
+	done := make(chan struct{})
+	go func() {
+		var sig os.Signal
+		select {
+		case sig = <-sigs:
+		case <-done:
+			return
+		}
+		cancel(&signalError{sig})
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-sigs:
+		case <-timer.C:
+		case <-done:
+			return
+		}
+		removeTemps()
+		os.Exit(exitCode(&signalError{sig}))
+	}()
+	return ctx, func() {
+		signal.Stop(sigs)
+		close(done)
+		cancel(nil)
+	}
+}

@@ -1,0 +1,118 @@
+// Package escape makes names from outside safe to print. A file, thread or
+// symbol may be named to move the cursor, to change the colours, or to turn
+// the text around; what comes out of here shows such bytes instead of sending
+// them. It is applied whether or not the output is a terminal: logs are read
+// in terminals too.
+package escape
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+const hex = "0123456789abcdef"
+
+// Name returns s with every byte or character that a terminal may act upon
+// written out: C0 controls (newline and tab too), DEL and bytes that are no
+// UTF-8 as \x1b; C1 controls, line separators, and the characters that change
+// the direction of text as \u202e. A name with nothing of that kind is
+// returned as it is. The result is valid UTF-8 in one line.
+func Name(s string) string {
+	i := unsafeAt(s, false)
+	if i < 0 {
+		return s
+	}
+	return escape(s, i, false)
+}
+
+// Lines is Name for a message of several lines: newlines and tabs are kept.
+func Lines(s string) string {
+	i := unsafeAt(s, true)
+	if i < 0 {
+		return s
+	}
+	return escape(s, i, true)
+}
+
+// unsafeAt returns the index of the first byte of s to be written out, -1 if
+// there is none.
+func unsafeAt(s string, lines bool) int {
+	for i := 0; i < len(s); {
+		if c := s[i]; c < utf8.RuneSelf {
+			if control(c, lines) {
+				return i
+			}
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n <= 1 || acts(r) {
+			return i
+		}
+		i += n
+	}
+	return -1
+}
+
+func escape(s string, i int, lines bool) string {
+	var b strings.Builder
+	b.Grow(len(s) + 16)
+	b.WriteString(s[:i])
+	for i < len(s) {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			if control(c, lines) {
+				hexByte(&b, c)
+			} else {
+				b.WriteByte(c)
+			}
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && n <= 1:
+			hexByte(&b, c)
+		case acts(r):
+			b.WriteString(`\u`)
+			for shift := 12; shift >= 0; shift -= 4 {
+				b.WriteByte(hex[r>>shift&15])
+			}
+		default:
+			b.WriteString(s[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
+}
+
+func hexByte(b *strings.Builder, c byte) {
+	b.WriteString(`\x`)
+	b.WriteByte(hex[c>>4])
+	b.WriteByte(hex[c&15])
+}
+
+// control reports whether an ASCII byte is one to write out.
+func control(c byte, lines bool) bool {
+	if lines && (c == '\n' || c == '\t') {
+		return false
+	}
+	return c < 0x20 || c == 0x7f
+}
+
+// acts reports whether a terminal or a text renderer acts upon r rather than
+// showing it: C1 controls, the bidirectional marks, embeddings, overrides and
+// isolates of Unicode Standard Annex 9, the line separators, and the byte
+// order mark.
+func acts(r rune) bool {
+	switch {
+	case r >= 0x80 && r <= 0x9f,
+		r == 0x061c,
+		r == 0x200e, r == 0x200f,
+		r >= 0x2028 && r <= 0x202e,
+		r >= 0x2066 && r <= 0x2069,
+		r == 0xfeff:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,53 @@
+package escape
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// UI-4: C0, DEL, C1, bidi overrides and bytes that are no UTF-8.
+func TestName(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{"", ""},
+		{"libc.so.6", "libc.so.6"},
+		{"naïve/中文", "naïve/中文"},
+		{"a\x1b[31mb", `a\x1b[31mb`},
+		{"a\nb\tc\rd", `a\x0ab\x09c\x0dd`},
+		{"a\x00b\x7f", `a\x00b\x7f`},
+		{"\u009b31m", `\u009b31m`},
+		{"a\u202egnp.exe", `a\u202egnp.exe`},
+		{"\u2066x\u2069", `\u2066x\u2069`},
+		{"a\xffb\xc3", `a\xffb\xc3`},
+		{"\ufffd", "\ufffd"},
+		{"\ufeffx", `\ufeffx`},
+		{`C:\dir`, `C:\dir`},
+	}
+	for _, tt := range tests {
+		if got := Name(tt.in); got != tt.want {
+			t.Errorf("Name(%q) = %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
+
+func TestLines(t *testing.T) {
+	if got, want := Lines("a:\tb\nc\x1b[0m"), "a:\tb\nc\\x1b[0m"; got != want {
+		t.Errorf("Lines = %q, want %q", got, want)
+	}
+}
+
+func FuzzName(f *testing.F) {
+	f.Add("a\x1b[31m\u202e\xff中")
+	f.Fuzz(func(t *testing.T, s string) {
+		got := Name(s)
+		if !utf8.ValidString(got) {
+			t.Fatalf("Name(%q) = %q: not UTF-8", s, got)
+		}
+		if i := strings.IndexFunc(got, func(r rune) bool { return r < 0x20 || r == 0x7f || acts(r) }); i >= 0 {
+			t.Fatalf("Name(%q) = %q: acts at %d", s, got, i)
+		}
+		if again := Name(got); again != got {
+			t.Fatalf("Name(%q) = %q, and again %q", s, got, again)
+		}
+	})
+}
