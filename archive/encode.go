@@ -21,8 +21,8 @@ import (
 // epoch is the time of every member but perf.data. tar complains about 1970.
 var epoch = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// A member is one entry of the tar to be written.
-type member struct {
+// An outEntry is one entry of the tar to be written.
+type outEntry struct {
 	name  string
 	typ   byte
 	mode  int64
@@ -33,18 +33,18 @@ type member struct {
 	open  func() (io.ReadCloser, error)
 }
 
-// members lists what goes into an archive, in order.
-func members(m *Manifest, c Contents, f Format) ([]member, error) {
+// outEntries lists what goes into an archive, in order.
+func outEntries(m *Manifest, c Contents, f Format) ([]outEntry, error) {
 	manifest, err := m.Encode()
 	if err != nil {
 		return nil, err
 	}
-	first := member{name: manifestName, typ: tar.TypeReg, mode: 0o600, size: int64(len(manifest))}
+	first := outEntry{name: manifestName, typ: tar.TypeReg, mode: 0o600, size: int64(len(manifest))}
 	first.open = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(manifest)), nil }
 	if f != Bundle {
 		first.name = ManifestName(manifest)
 	}
-	out := []member{first}
+	out := []outEntry{first}
 	prefix := ""
 	if f == Bundle {
 		prefix = debugDir + "/"
@@ -53,7 +53,7 @@ func members(m *Manifest, c Contents, f Format) ([]member, error) {
 		if f != Bundle {
 			return nil, fmt.Errorf("a symbols archive cannot hold the perf.data")
 		}
-		out = append(out, member{name: dataName, typ: tar.TypeReg, mode: 0o600,
+		out = append(out, outEntry{name: dataName, typ: tar.TypeReg, mode: 0o600,
 			size: m.Data.Size, mtime: m.Data.MTime, sum: m.Data.SHA256, open: c.Data})
 	}
 	head := len(out)
@@ -75,25 +75,25 @@ func members(m *Manifest, c Contents, f Format) ([]member, error) {
 			if f.Kind == store.Kallsyms || f.Kind == store.PerfMap {
 				mode = 0o600
 			}
-			out = append(out, member{name: prefix + string(f.Name), typ: tar.TypeReg, mode: mode, size: f.Size,
+			out = append(out, outEntry{name: prefix + string(f.Name), typ: tar.TypeReg, mode: mode, size: f.Size,
 				sum: f.SHA256, open: func() (io.ReadCloser, error) { return c.File(f) }})
 			if d := path.Dir(string(f.Name)); f.Kind != store.PerfMap && !dirs[d] {
 				dirs[d] = true
-				out = append(out, member{name: prefix + d + "/", typ: tar.TypeDir, mode: 0o755})
+				out = append(out, outEntry{name: prefix + d + "/", typ: tar.TypeDir, mode: 0o755})
 			}
 		}
 		if o.ID != "" && len(o.Files) > 0 && !links[o.ID] {
 			links[o.ID] = true
 			name, target := LinkName(o.ID, string(o.Files[0].Name))
-			out = append(out, member{name: prefix + name, typ: tar.TypeSymlink, mode: 0o777, link: target})
+			out = append(out, outEntry{name: prefix + name, typ: tar.TypeSymlink, mode: 0o777, link: target})
 		}
 	}
-	slices.SortFunc(out[head:], func(a, b member) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(out[head:], func(a, b outEntry) int { return strings.Compare(a.name, b.name) })
 	return out, nil
 }
 
 // header returns the header blocks of e: ustar, or PAX where that is needed.
-func (e *member) header() ([]byte, error) {
+func (e *outEntry) header() ([]byte, error) {
 	var b bytes.Buffer
 	h := tar.Header{Typeflag: e.typ, Name: e.name, Linkname: e.link, Size: e.size, Mode: e.mode, ModTime: e.mtime.Truncate(time.Second)}
 	if e.mtime.IsZero() {
@@ -119,7 +119,7 @@ func encode(ctx context.Context, w io.Writer, m *Manifest, c Contents, o EncodeO
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
-	list, err := members(m, c, o.Format)
+	list, err := outEntries(m, c, o.Format)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (e *encoding) report(what string) {
 }
 
 // member writes one member. The frames of its contents are its own.
-func (e *encoding) member(x *member) error {
+func (e *encoding) member(x *outEntry) error {
 	h, err := x.header()
 	if err != nil {
 		return err
