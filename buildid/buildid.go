@@ -6,6 +6,7 @@ package buildid
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/perfark/perfark/internal/decode"
@@ -107,13 +108,14 @@ const (
 
 // Notes is what the notes of a binary say about its identity.
 type Notes struct {
-	GNU ID     // the note "GNU", type 3
+	GNU ID     // the first note "GNU", type 3
+	All []ID   // all distinct ones; a sound binary has at most one
 	Go  string // the note "Go", type 4: text such as "abc/def/ghi/jkl"; "" if absent
 }
 
 // ParseNotes reads a note section or segment (Elf32_Nhdr and Elf64_Nhdr are
 // the same), such as /sys/kernel/notes. Names and descriptors are padded to
-// align bytes, which is 4 or 8. Damaged notes end the parsing; what stood
+// align bytes, which is 4 or 8, counted from the beginning of the note. Damaged notes end the parsing; what stood
 // before them is returned with the error. Of several ids the first counts.
 func ParseNotes(b []byte, off int64, big bool, align int) (Notes, error) {
 	if align != 8 {
@@ -126,20 +128,29 @@ func ParseNotes(b []byte, off int64, big bool, align int) (Notes, error) {
 		descsz := c.Length32("note.descsz")
 		typ := c.Uint32("note.type")
 		name := c.Bytes(namesz, "note.name")
-		pad(&c, namesz, align)
+		pad(&c, 12+namesz, align)
 		desc := c.Bytes(descsz, "note.desc")
 		if c.Err() != nil {
 			return n, c.Err()
 		}
 		pad(&c, descsz, align)
 		switch {
-		case typ == noteGNUBuildID && string(name) == "GNU\x00" && n.GNU == "" && len(desc) <= MaxSize:
-			n.GNU = New(desc)
+		case typ == noteGNUBuildID && string(name) == "GNU\x00" && len(desc) <= MaxSize:
+			n.add(New(desc))
 		case typ == noteGoBuildID && string(name) == "Go\x00\x00" && n.Go == "":
 			n.Go = string(desc)
 		}
 	}
 	return n, nil
+}
+
+// add adds an id. Few are kept: hostile notes have many.
+func (n *Notes) add(id ID) {
+	if id == "" || len(n.All) >= 8 || slices.Contains(n.All, id) {
+		return
+	}
+	n.All = append(n.All, id)
+	n.GNU = n.All[0]
 }
 
 // pad skips the padding after a field of n bytes; the last may lack it.

@@ -156,3 +156,14 @@ func FuzzParseNotes(f *testing.F) {
 		}
 	})
 }
+
+// TestParseNotesAlign8 reads notes padded to 8 bytes: .note.gnu.property, of
+// which the name ends at an aligned place, then an id.
+func TestParseNotesAlign8(t *testing.T) {
+	b := []byte("\x04\x00\x00\x00\x10\x00\x00\x00\x05\x00\x00\x00GNU\x00" + "\x02\x00\x00\xc0\x04\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00" +
+		"\x04\x00\x00\x00\x05\x00\x00\x00\x03\x00\x00\x00GNU\x00" + "\x01\x02\x03\x04\x05\x00\x00\x00")
+	n, err := ParseNotes(b, 0, false, 8)
+	if err != nil || n.GNU.String() != "0102030405" {
+		t.Errorf("got %+v, %v", n, err)
+	}
+}
