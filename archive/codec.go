@@ -7,6 +7,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/klauspost/pgzip"
+	"github.com/perfark/perfark/internal/bzip2"
 	"github.com/perfark/perfark/internal/ordered"
 	"github.com/ulikunitz/xz"
 )
@@ -16,6 +17,8 @@ const blockSize = 512
 
 func newEncoder(w io.Writer, o EncodeOptions) (encoder, error) {
 	switch o.Format {
+	case Bzip2:
+		return plain{bzip2.NewWriter(w, bzip2.Options{Level: o.Level, Workers: o.Workers})}, nil
 	case Zstd, Bundle:
 		return newZstd(w, o), nil
 	case Gzip:
