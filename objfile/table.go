@@ -1,0 +1,298 @@
+package objfile
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+)
+
+// ErrNoSymbols says that a file has no symbol table, or none that names code.
+var ErrNoSymbols = errors.New("no symbols")
+
+// A Sym is a symbol.
+type Sym struct {
+	Name       string // as in the table: mangled, of any bytes
+	Start, End uint64 // half-open
+}
+
+// A Table names addresses. It is safe for concurrent use.
+//
+// Names stay where they are in the string tables of the file, which the
+// Table keeps, and a Sym's name shares their bytes.
+type Table struct {
+	syms   []symbol // sorted by start; equal ones in the order of the file
+	tabs   []string // string tables
+	parent []int32  // see link
+	plain  bool     // names are not mangled
+}
+
+// A symbol is a Sym in a table. Its name is the NUL-terminated string at name
+// in table tab.
+type symbol struct {
+	start, end uint64
+	name       uint32
+	tab        uint8
+	flags      symFlags
+}
+
+type symFlags uint8
+
+const (
+	symWeak     symFlags = 1 << iota
+	symGlobal            // not local
+	symSizeless          // the table gives no size; end is a limit until fixEnds
+	symSynth             // made by us for a PLT entry: any other name is better
+)
+
+// maxTables is how many string tables a Table can have.
+const maxTables = 255
+
+// maxName is the longest name looked at, in bytes. What is longer is cut.
+const maxName = 1 << 20
+
+// Len returns the number of symbols, aliases included.
+func (t *Table) Len() int { return len(t.syms) }
+
+// All calls yield for each symbol in order of address, until it returns
+// false. Of several symbols at one address, all are given.
+func (t *Table) All(yield func(Sym) bool) {
+	for i := range t.syms {
+		if !yield(t.sym(i)) {
+			return
+		}
+	}
+}
+
+// sym returns symbol i.
+func (t *Table) sym(i int) Sym {
+	s := &t.syms[i]
+	return Sym{cstring(t.tabs[s.tab], s.name, maxName), s.start, s.end}
+}
+
+// finish sorts the symbols and gives an end to those without a size.
+func (t *Table) finish() {
+	sortSymbols(t.syms)
+	fixEnds(t.syms)
+	t.link()
+}
+
+// fixEnds gives symbols without a size an end: the start of the next symbol,
+// or the limit that stands in end. Of several at one address only the last
+// can get one, as the next symbol of the others starts where they do; it is
+// therefore the one that Lookup prefers.
+func fixEnds(syms []symbol) {
+	for i := range syms {
+		s := &syms[i]
+		if s.flags&symSizeless == 0 {
+			continue
+		}
+		if i+1 < len(syms) {
+			s.end = min(s.end, syms[i+1].start)
+		}
+		s.end = max(s.end, s.start)
+	}
+}
+
+// link computes for each symbol the nearest one before it that ends after its
+// start: the only ones that can hold an address in the gap behind a symbol. It
+// makes Lookup fast where a hostile file has one symbol over all others. There
+// is nothing to compute, and parent stays nil, where no symbols overlap.
+func (t *Table) link() {
+	overlap := false
+	for i := 1; i < len(t.syms) && !overlap; i++ {
+		overlap = t.syms[i-1].end > t.syms[i].start
+	}
+	if !overlap {
+		return
+	}
+	t.parent = make([]int32, len(t.syms))
+	stack := make([]int32, 0, 16)
+	for i := range t.syms {
+		for len(stack) > 0 && t.syms[stack[len(stack)-1]].end <= t.syms[i].start {
+			stack = stack[:len(stack)-1]
+		}
+		t.parent[i] = -1
+		if len(stack) > 0 {
+			t.parent[i] = stack[len(stack)-1]
+		}
+		stack = append(stack, int32(i))
+	}
+}
+
+// maxNesting is how many symbols Lookup looks at that lie around each other.
+const maxNesting = 1 << 12
+
+// Lookup returns the symbol that holds an address. Of several it is that with
+// the greatest start, and of several with the same start that which perf
+// prefers: one with a size, not weak, global, with fewer leading underscores,
+// with a longer name. Between symbols nothing is found.
+func (t *Table) Lookup(addr uint64) (Sym, bool) {
+	i, ok := t.find(addr)
+	if !ok {
+		return Sym{}, false
+	}
+	return t.sym(i), true
+}
+
+func (t *Table) find(addr uint64) (int, bool) {
+	n, _ := slices.BinarySearchFunc(t.syms, addr, func(s symbol, a uint64) int {
+		if s.start <= a {
+			return -1
+		}
+		return 1
+	})
+	i := n - 1
+	for depth := 0; i >= 0 && t.syms[i].end <= addr; depth++ {
+		if t.parent == nil || depth == maxNesting {
+			// Without overlap, only aliases can be left.
+			if i > 0 && t.syms[i-1].start == t.syms[i].start && t.parent == nil {
+				i--
+				continue
+			}
+			return 0, false
+		}
+		i = int(t.parent[i])
+	}
+	if i < 0 {
+		return 0, false
+	}
+	return t.best(i, addr), true
+}
+
+// maxAliases is how many symbols at one address are compared by name.
+const maxAliases = 64
+
+// best returns the best of the symbols that start where symbol i does and
+// hold addr, as symbol i does.
+func (t *Table) best(i int, addr uint64) int {
+	lo, hi := i, i+1
+	for lo > 0 && t.syms[lo-1].start == t.syms[i].start {
+		lo--
+	}
+	for hi < len(t.syms) && t.syms[hi].start == t.syms[i].start {
+		hi++
+	}
+	if hi-lo == 1 {
+		return i
+	}
+	rank := func(s *symbol) symFlags {
+		return (s.flags & (symWeak | symSynth)) ^ symWeak ^ symSynth | s.flags&symGlobal
+	}
+	order := func(a, b *symbol) int {
+		ra, rb := rank(a), rank(b)
+		for _, f := range [...]symFlags{symSynth, symWeak, symGlobal} {
+			if c := cmp.Compare(ra&f, rb&f); c != 0 {
+				return c
+			}
+		}
+		return 0
+	}
+	best, names := -1, 0
+	for j := lo; j < hi; j++ {
+		s := &t.syms[j]
+		if s.end <= addr {
+			continue
+		}
+		if best < 0 {
+			best = j
+			continue
+		}
+		c := order(s, &t.syms[best])
+		if c == 0 && names < maxAliases {
+			names++
+			c = t.compareNames(j, best)
+		}
+		if c > 0 {
+			best = j
+		}
+	}
+	return best
+}
+
+// compareNames is positive if the name of symbol i is better than that of j:
+// fewer leading underscores, then longer, both as printed; at last, not one of
+// the kernel's aliases of system calls.
+// Source: choose_best_symbol, tools/perf/util/symbol.c.
+func (t *Table) compareNames(i, j int) int {
+	a, b := t.printed(i), t.printed(j)
+	if c := cmp.Compare(underscores(b), underscores(a)); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(len(a), len(b)); c != 0 {
+		return c
+	}
+	if strings.HasPrefix(b, "SyS") || strings.HasPrefix(b, "compat_SyS") {
+		return 1
+	}
+	return 0
+}
+
+// printed returns the beginning of the name of symbol i as it is printed.
+func (t *Table) printed(i int) string {
+	s := &t.syms[i]
+	name := cstring(t.tabs[s.tab], s.name, 4096)
+	if t.plain {
+		return name
+	}
+	return Demangle(name)
+}
+
+func underscores(s string) int { return len(s) - len(strings.TrimLeft(s, "_")) }
+
+// sortSymbols sorts by start and keeps the order of equal ones. Tables are
+// large, and often in order already.
+func sortSymbols(syms []symbol) {
+	var or, last uint64
+	sorted := true
+	for i := range syms {
+		or |= syms[i].start
+		sorted = sorted && syms[i].start >= last
+		last = syms[i].start
+	}
+	switch {
+	case sorted:
+	case len(syms) < 512:
+		slices.SortStableFunc(syms, func(a, b symbol) int { return cmp.Compare(a.start, b.start) })
+	default:
+		radixSort(syms, or)
+	}
+}
+
+// radixSort sorts by start, whose bits are all in or.
+func radixSort(syms []symbol, or uint64) {
+	const bits = 11
+	from, to := syms, make([]symbol, len(syms))
+	for shift := 0; shift < 64 && or>>shift != 0; shift += bits {
+		if or>>shift&(1<<bits-1) == 0 {
+			continue
+		}
+		var at [1 << bits]int
+		for i := range from {
+			at[from[i].start>>shift&(1<<bits-1)]++
+		}
+		sum := 0
+		for i, n := range at {
+			at[i] = sum
+			sum += n
+		}
+		for i := range from {
+			d := from[i].start >> shift & (1<<bits - 1)
+			to[at[d]] = from[i]
+			at[d]++
+		}
+		from, to = to, from
+	}
+	if &from[0] != &syms[0] {
+		copy(syms, from)
+	}
+}
+
+// addClamp returns a+b, or the largest value if that is less.
+func addClamp(a, b uint64) uint64 {
+	if a > math.MaxUint64-b {
+		return math.MaxUint64
+	}
+	return a + b
+}
