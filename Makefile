@@ -1,0 +1,45 @@
+# perfark: see README.md. The two commands that need no set-up of yours are
+# make demo and make test.
+
+GO          ?= go
+STATICCHECK ?= $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME    ?= 1m
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS     := -s -w -X main.release=$(VERSION)
+
+# Where real recordings for the tests are, if they are: unpacked to a scratch
+# directory for the time of the tests. PERFARK_CORPUS names one that is
+# unpacked already.
+CORPUS_TAR  ?= ../shared/corpus/corpus.tar.xz
+
+.PHONY: build demo test fuzz bench bench-quick man clean
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/perfark ./cmd/perfark
+
+demo: build
+	scripts/demo.sh
+
+test:
+	GO='$(GO)' STATICCHECK='$(STATICCHECK)' CORPUS_TAR='$(CORPUS_TAR)' scripts/test.sh
+
+# Every fuzz target for $(FUZZTIME) each.
+fuzz:
+	GO='$(GO)' FUZZTIME='$(FUZZTIME)' CORPUS_TAR='$(CORPUS_TAR)' scripts/fuzz.sh
+
+# perfark against perf, bzip2 and tar: wall, CPU, memory and ratios. The inputs
+# are recorded first, which takes some minutes and gigabytes; bench-quick takes
+# two minutes.
+bench: build
+	bench/inputs.sh bench/out all
+	$(GO) run ./bench -dir bench/out -perfark bin/perfark
+
+bench-quick: build
+	bench/inputs.sh bench/out small
+	$(GO) run ./bench -dir bench/out -perfark bin/perfark -quick
+
+man: build
+	bin/perfark man bin/man
+
+clean:
+	rm -rf bin bench/out
