@@ -52,6 +52,7 @@ type Object struct {
 	Short   string     // as perf's short name: base name, [module], [JIT] tid N
 	BuildID buildid.ID // "" if the recording has none
 	PID     int32      // KindPerfMap: whose; else 0
+	Guest   int32      // of a virtual machine: the pid of its process, -1 if unknown; 0: of the host
 
 	// Identity of the file where the recording gives it; 0 if not.
 	Maj, Min    uint32
