@@ -8,7 +8,7 @@ perfark=$PWD/bin/perfark
 demo=$PWD/demo
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-mkdir -p "$tmp/server" "$tmp/laptop" "$tmp/home"
+mkdir -p "$tmp/server" "$tmp/laptop"
 export DEBUGINFOD_URLS='' PERF_CONFIG=/dev/null
 unset PERF_BUILDID_DIR
 
@@ -21,11 +21,13 @@ if ! command -v perf >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && command -v apt-get
 		echo "that did not work; going on without"
 fi
 
-cd "$tmp/server"
-export HOME=$tmp/server
 recorded=''
 if command -v perf >/dev/null 2>&1; then
-	(cd "$demo/.." && GOFLAGS=-mod=mod HOME="$tmp/home" GOCACHE="${GOCACHE:-$tmp/gocache}" go build -o "$tmp/server/workload" ./demo/workload)
+	CGO_ENABLED=0 "${GO:-go}" build -o "$tmp/server/workload" ./demo/workload
+fi
+cd "$tmp/server"
+export HOME=$tmp/server
+if [ -x workload ]; then
 	for event in '' '-e cpu-clock' '-e cpu-clock:u'; do
 		# shellcheck disable=SC2086
 		if perf record -q $event -g -o perf.data ./workload 2s >/dev/null 2>&1 && [ -s perf.data ]; then
