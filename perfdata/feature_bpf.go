@@ -1,0 +1,246 @@
+package perfdata
+
+import (
+	"bytes"
+	"encoding/hex"
+
+	"github.com/perfark/perfark/internal/decode"
+)
+
+// A BPFProg is a BPF program as BPF_OBJ_GET_INFO_BY_FD describes it, laid out
+// in one block: struct perf_bpil (tools/perf/util/bpf-utils.h) with struct
+// bpf_prog_info (include/uapi/linux/bpf.h). Fields that an older, shorter
+// bpf_prog_info does not have are zero.
+type BPFProg struct {
+	InfoLen uint32 // bytes of bpf_prog_info as the recorder knew it
+	Arrays  uint64 // which of its arrays are in Data, as a mask
+	Info    []byte // bpf_prog_info; pointers are offsets into Data
+	Data    []byte
+
+	ID    uint32
+	Name  string // at most 15 bytes
+	BTFID uint32 // of a BTF; 0 if none
+
+	// The program's functions, its own first. nil if the counts in Info do
+	// not agree or an array is not there.
+	Funcs []BPFFunc
+}
+
+// A BPFFunc is a function of a BPF program, as machine code.
+type BPFFunc struct {
+	Addr uint64
+	Size uint32 // bytes
+	Tag  [8]byte
+	Type uint32 // of the function in the BTF; 0 if unknown
+}
+
+// A BTF is the type information of BPF programs.
+type BTF struct {
+	ID   uint32
+	Data []byte
+}
+
+// Offsets in struct bpf_prog_info.
+const (
+	bpfInfoID           = 4
+	bpfInfoName         = 64
+	bpfInfoNameLen      = 16
+	bpfInfoNrKsyms      = 104
+	bpfInfoNrFuncLens   = 108
+	bpfInfoKsyms        = 112
+	bpfInfoFuncLens     = 120
+	bpfInfoBTFID        = 128
+	bpfInfoFuncRecSize  = 132
+	bpfInfoFuncInfo     = 136
+	bpfInfoNrFuncInfo   = 144
+	bpfInfoNrProgTags   = 180
+	bpfInfoProgTags     = 184
+	bpfInfoBlobOverhead = 16 // info_len, data_len, arrays
+)
+
+func decodeBPFProgs(c *decode.Cursor) []BPFProg {
+	n := c.Count32(bpfInfoBlobOverhead, "count")
+	var v []BPFProg
+	for range n {
+		var p BPFProg
+		p.InfoLen = c.Uint32("info_len")
+		dataLen := c.Length32("data_len")
+		p.Arrays = c.Uint64("arrays")
+		if c.Err() != nil {
+			break
+		}
+		if p.InfoLen > 1<<12 {
+			c.Failf("info_len", "%d bytes, at most %d are credible", p.InfoLen, 1<<12)
+			break
+		}
+		at := c.Offset()
+		p.Info = bytes.Clone(c.Bytes(int(p.InfoLen), "info"))
+		p.Data = bytes.Clone(c.Bytes(dataLen, "data"))
+		if c.Err() != nil {
+			break
+		}
+		p.decode(at, c.Big())
+		v = append(v, p)
+	}
+	return v
+}
+
+// field returns a cursor at an offset of Info, which reads zeros where that
+// is too short.
+func (p *BPFProg) field(off int, at int64, big bool) decode.Cursor {
+	return decode.NewCursor(p.Info[min(off, len(p.Info)):], at+int64(off), big)
+}
+
+func (p *BPFProg) decode(at int64, big bool) {
+	u32 := func(off int) uint32 { c := p.field(off, at, big); return c.Uint32("") }
+	u64 := func(off int) uint64 { c := p.field(off, at, big); return c.Uint64("") }
+	array := func(off int) []byte {
+		o := u64(off)
+		if o >= uint64(len(p.Data)) {
+			return nil
+		}
+		return p.Data[o:]
+	}
+	p.ID = u32(bpfInfoID)
+	p.BTFID = u32(bpfInfoBTFID)
+	if len(p.Info) >= bpfInfoName+bpfInfoNameLen {
+		name, _, _ := bytes.Cut(p.Info[bpfInfoName:bpfInfoName+bpfInfoNameLen], []byte{0})
+		p.Name = string(name)
+	}
+	n := u32(bpfInfoNrKsyms)
+	if n != u32(bpfInfoNrProgTags) || n != u32(bpfInfoNrFuncLens) {
+		return
+	}
+	addrs := decode.NewCursor(array(bpfInfoKsyms), 0, big)
+	lens := decode.NewCursor(array(bpfInfoFuncLens), 0, big)
+	tags := decode.NewCursor(array(bpfInfoProgTags), 0, big)
+	if uint64(n) > uint64(addrs.Len()/8) || uint64(n) > uint64(lens.Len()/4) || uint64(n) > uint64(tags.Len()/8) {
+		return
+	}
+	infos := array(bpfInfoFuncInfo)
+	size := u32(bpfInfoFuncRecSize)
+	for i := range int(n) {
+		f := BPFFunc{Addr: addrs.Uint64("ksym"), Size: lens.Uint32("func_len")}
+		copy(f.Tag[:], tags.Bytes(8, "tag"))
+		if o := uint64(i) * uint64(size); size >= 8 && uint32(i) < u32(bpfInfoNrFuncInfo) && o+8 <= uint64(len(infos)) {
+			c := decode.NewCursor(infos[o+4:], 0, big)
+			f.Type = c.Uint32("type_id")
+		}
+		p.Funcs = append(p.Funcs, f)
+	}
+}
+
+// FuncName returns the name of function i as the kernel and perf make it:
+// bpf_prog_TAG_name. btfs are where the names of functions are; the only
+// function of a program has the program's.
+func (p *BPFProg) FuncName(i int, btfs []BTF, big bool) string {
+	f := p.Funcs[i]
+	name := "bpf_prog_" + hex.EncodeToString(f.Tag[:])
+	short := "F"
+	if len(p.Funcs) == 1 {
+		short = p.Name
+	}
+	if p.BTFID != 0 {
+		for _, b := range btfs {
+			if b.ID == p.BTFID {
+				short = b.TypeName(f.Type, big)
+				break
+			}
+		}
+	}
+	if short == "" {
+		return name
+	}
+	return name + "_" + short
+}
+
+func encodeBPFProgs(e *encoder, v []BPFProg) {
+	e.u32(uint32(len(v)))
+	for _, p := range v {
+		e.u32(p.InfoLen)
+		e.u32(uint32(len(p.Data)))
+		e.u64(p.Arrays)
+		e.bytes(p.Info)
+		e.bytes(p.Data)
+	}
+}
+
+func decodeBTFs(c *decode.Cursor) []BTF {
+	n := c.Count32(8, "count")
+	var v []BTF
+	for range n {
+		b := BTF{ID: c.Uint32("id")}
+		b.Data = bytes.Clone(c.Bytes(c.Length32("size"), "data"))
+		if c.Err() != nil {
+			break
+		}
+		v = append(v, b)
+	}
+	return v
+}
+
+func encodeBTFs(e *encoder, v []BTF) {
+	e.u32(uint32(len(v)))
+	for _, b := range v {
+		e.u32(b.ID)
+		e.u32(uint32(len(b.Data)))
+		e.bytes(b.Data)
+	}
+}
+
+const btfMagic = 0xeb9f
+
+// TypeName returns the name of a type; "" if it has none or the BTF is
+// damaged. Source: include/uapi/linux/btf.h.
+func (b *BTF) TypeName(id uint32, big bool) string {
+	h := decode.NewCursor(b.Data, 0, big)
+	if h.Uint16("magic") != btfMagic {
+		return ""
+	}
+	h.Skip(2, "version")
+	hdr := h.Length32("hdr_len")
+	typeOff, typeLen := h.Uint32("type_off"), h.Uint32("type_len")
+	strOff, strLen := h.Uint32("str_off"), h.Uint32("str_len")
+	if h.Err() != nil {
+		return ""
+	}
+	types := section(b.Data[hdr:], typeOff, typeLen)
+	strs := section(b.Data[hdr:], strOff, strLen)
+	c := decode.NewCursor(types, 0, big)
+	for i := uint32(1); c.Len() > 0 && i <= id; i++ {
+		name, info := c.Uint32("name_off"), c.Uint32("info")
+		c.Skip(4, "size")
+		c.Skip(btfTail(info), "type")
+		if c.Err() != nil {
+			return ""
+		}
+		if i == id && name < uint32(len(strs)) {
+			s, _, _ := bytes.Cut(strs[name:], []byte{0})
+			return string(s)
+		}
+	}
+	return ""
+}
+
+func section(b []byte, off, size uint32) []byte {
+	if uint64(off)+uint64(size) > uint64(len(b)) {
+		return nil
+	}
+	return b[off : off+size]
+}
+
+// btfTail returns how many bytes follow struct btf_type.
+func btfTail(info uint32) int {
+	n := int(info & 0xffff)
+	switch info >> 24 & 0x1f {
+	case 1, 14, 17: // INT, VAR, DECL_TAG
+		return 4
+	case 3: // ARRAY
+		return 12
+	case 4, 5, 15, 19: // STRUCT, UNION, DATASEC, ENUM64
+		return 12 * n
+	case 6, 13: // ENUM, FUNC_PROTO
+		return 8 * n
+	}
+	return 0
+}
