@@ -1,0 +1,343 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/perfark/perfark/buildid"
+)
+
+// A host is the Source of this host.
+type host struct {
+	o HostOptions
+
+	once    sync.Once
+	byPath  map[string][]mapping
+	byInode map[uint64][]mapping
+
+	kernelOnce sync.Once
+	kernel     buildid.ID // of the running kernel
+	kernelErr  error
+
+	symsOnce sync.Once
+	syms     []byte // /proc/kallsyms
+	symsErr  error
+
+	modOnce sync.Once
+	modules map[string][]string // module name → paths
+}
+
+func newHost(o HostOptions) Source {
+	if o.Root == "" {
+		o.Root = "/"
+	}
+	if o.Proc == "" {
+		o.Proc = "/proc"
+	}
+	if o.Sys == "" {
+		o.Sys = "/sys"
+	}
+	return &host{o: o}
+}
+
+// Get opens a file of this host.
+func (h *host) Get(ctx context.Context, k Key) (*File, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s := &search{key: k}
+	var f *File
+	switch {
+	case k.Kind == PerfMap:
+		f = h.perfMap(s)
+	case strings.HasPrefix(k.Path, "[guest."):
+		// No file of a guest is on its host.
+	case k.Kind == Kallsyms:
+		f = h.kallsyms(s)
+	case k.Kind == VDSO || isVDSO(k.Path):
+		f = h.vdso(s)
+	case k.Kind == Debug:
+		// DebugDirs and Debuglinks know where these are.
+	case isKernel(k.Path):
+		f = h.image(s)
+	case isModule(k.Path):
+		f = h.module(s)
+	default:
+		f = h.object(s)
+	}
+	if f == nil {
+		return nil, s.err("this host")
+	}
+	return f, nil
+}
+
+// mostMapped is how many processes are asked for one file.
+const mostMapped = 4
+
+// scan reads what the living processes of the recording have mapped.
+func (h *host) scan() {
+	h.byPath, h.byInode = map[string][]mapping{}, map[uint64][]mapping{}
+	add := func(m mapping) {
+		for _, p := range unescape(m.path) {
+			if l := h.byPath[p]; !slices.ContainsFunc(l, func(o mapping) bool { return o.ino == m.ino && o.maj == m.maj && o.min == m.min }) || len(l) < mostMapped {
+				h.byPath[p] = append(l, m)
+			}
+		}
+		if l := h.byInode[m.ino]; len(l) < mostMapped {
+			h.byInode[m.ino] = append(l, m)
+		}
+	}
+	for _, pid := range h.o.PIDs {
+		p, err := openProc(h.o.Proc, pid)
+		if err != nil {
+			continue // it has ended
+		}
+		list, _ := p.mappings() // not ours to read, or it ends just now
+		for _, m := range list {
+			add(m)
+		}
+		p.close()
+	}
+}
+
+// object opens a file that user space mapped.
+func (h *host) object(s *search) *File {
+	k := s.key
+	h.once.Do(h.scan)
+	ms := slices.Clone(h.byPath[k.Path])
+	if k.Ino != 0 {
+		ms = append(ms, h.byInode[k.Ino]...)
+	}
+	if p, ok := strings.CutSuffix(k.Path, deletedMark); ok {
+		ms = append(ms, h.byPath[p]...) // the mark may be of the recording's time only
+	} else {
+		ms = append(ms, h.byPath[k.Path+deletedMark]...)
+	}
+	tried := map[mapping]bool{}
+	for _, m := range ms {
+		if tried[m] {
+			continue
+		}
+		tried[m] = true
+		if f := h.mapped(m, s); f != nil {
+			return f
+		}
+	}
+	if why, ok := isMemory(k.Path); ok {
+		s.refuse(k.Path, Deleted, "%s, and no living process of the recording has it mapped", why)
+		return nil
+	}
+	if !strings.HasPrefix(k.Path, "/") {
+		return nil
+	}
+	return h.onDisk(s)
+}
+
+// mapped opens a file by the process that has it mapped.
+func (h *host) mapped(m mapping, s *search) *File {
+	p, err := openProc(h.o.Proc, m.pid)
+	if err != nil {
+		return nil
+	}
+	defer p.close()
+	if p.start != m.start {
+		return nil
+	}
+	f, err := p.openMapped(m)
+	origin := fmt.Sprintf("%s, mapped by process %d", m.path, m.pid)
+	f, err = checked(f, err, s.key)
+	if err == nil {
+		err = h.tied(f, &m, s.key)
+	}
+	if err != nil {
+		s.note(origin, err)
+		return nil
+	}
+	f.Bound = true
+	return f
+}
+
+// onDisk opens the recorded path itself.
+func (h *host) onDisk(s *search) *File {
+	name := s.key.Path
+	deleted := false
+	if _, err := os.Lstat(h.path(name)); errors.Is(err, fs.ErrNotExist) {
+		name, deleted = strings.CutSuffix(name, deletedMark)
+	}
+	f, err := openPath(h.path(name))
+	f, err = checked(f, err, s.key)
+	if err == nil {
+		err = h.tied(f, nil, s.key)
+	}
+	switch {
+	case err == nil:
+		return f
+	case deleted && errors.Is(err, fs.ErrNotExist) && len(Refusals(err)) == 0:
+		s.refuse(s.key.Path, Deleted, "it was deleted, and no living process of the recording has it mapped")
+	default:
+		s.note(h.path(name), err)
+	}
+	return nil
+}
+
+// path returns where a recorded path is on this host.
+func (h *host) path(name string) string { return filepath.Join(h.o.Root, name) }
+
+// slack is how far two clocks may be apart: times of files, and of processes,
+// whose base is in whole seconds.
+const slack = 2 * time.Second
+
+// tied closes f and fails if the recording has no id and nothing else ties f
+// to it: then f must be the inode that was mapped, as it was. m is the mapping
+// that led to f, nil if its path did.
+func (h *host) tied(f *File, m *mapping, k Key) (err error) {
+	if k.ID != "" {
+		return nil
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	f.Unverified = true
+	refuse := func(r Reason, format string, args ...any) error {
+		return &RefusedError{Path: f.Origin, Reason: r, Why: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case !h.o.SameHost:
+		return refuse(OtherHost, "the recording has no build id for it, and was not made on this host")
+	case h.o.Recorded.IsZero():
+		return refuse(Untied, "the recording has no build id for it, nor a time to compare with")
+	case k.Ino == 0:
+		return refuse(Untied, "the recording has neither a build id nor an inode for it")
+	case f.Info.ModTime().After(h.o.Recorded.Add(slack)):
+		return refuse(Replaced, "no build id, and written to at %s, after the recording", f.Info.ModTime().UTC().Format(time.RFC3339))
+	}
+	st, ok := f.Info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return refuse(Untied, "no build id, and no inode to compare")
+	}
+	gen := generation(f)
+	if k.InoGen != 0 && gen != 0 && uint32(k.InoGen) != gen {
+		return refuse(Replaced, "no build id, and its inode %d is of generation %d; %d was mapped", st.Ino, gen, uint32(k.InoGen))
+	}
+	maj, min := unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev))
+	switch {
+	case st.Ino == k.Ino && maj == k.Maj && min == k.Min:
+	case st.Ino == k.Ino && k.InoGen != 0 && gen != 0:
+		// btrfs and overlayfs show another device to stat than to perf.
+	case m != nil && m.ino == k.Ino && m.maj == k.Maj && m.min == k.Min:
+	default:
+		return refuse(Replaced, "no build id, and it is inode %d of %d:%d; inode %d of %d:%d was mapped", st.Ino, maj, min, k.Ino, k.Maj, k.Min)
+	}
+	return nil
+}
+
+// getVersion is FS_IOC_GETVERSION, _IOR('v', 1, long) of include/uapi/linux/fs.h.
+const getVersion = 0x80087601
+
+// generation returns the generation of a file's inode, 0 if it is not known.
+func generation(f *File) uint32 {
+	if f.f == nil {
+		return 0
+	}
+	n, err := unix.IoctlGetUint32(int(f.f.Fd()), getVersion)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// perfMap opens the perf map of a process: in the process's own /tmp while it
+// lives, else ours.
+func (h *host) perfMap(s *search) *File {
+	pid := s.key.PID
+	name := fmt.Sprintf("/tmp/perf-%d.map", pid)
+	if !h.o.SameHost {
+		s.refuse(name, OtherHost, "the recording was not made on this host")
+		return nil
+	}
+	p, err := openProc(h.o.Proc, pid)
+	if err != nil {
+		f, err := h.openMap(name, -1)
+		if err != nil {
+			s.note(name, err)
+			return nil
+		}
+		f.Unverified = true
+		return f
+	}
+	defer p.close()
+	if at := started(h.o.Proc, p.start); !h.o.Recorded.IsZero() && at.After(h.o.Recorded.Add(slack)) {
+		s.refuse(name, OtherHost, "process %d started at %s, after the recording", pid, at.UTC().Format(time.RFC3339))
+		return nil
+	}
+	uid := p.uid()
+	for _, inner := range []string{fmt.Sprintf("/tmp/perf-%d.map", p.nsPID()), name} {
+		f, err := p.openInRoot(inner, true)
+		if err == nil {
+			err = mapOwner(f, uid)
+		}
+		if err == nil {
+			err = p.same(p.start)
+		}
+		if err == nil {
+			f.Bound = true
+			return f
+		}
+		s.note(inner, err)
+	}
+	if f, err := h.openMap(name, uid); err == nil {
+		f.Bound = true
+		return f
+	} else {
+		s.note(name, err)
+	}
+	return nil
+}
+
+// openMap opens a perf map of our own /tmp. uid is the owner of the process,
+// -1 if it has ended.
+func (h *host) openMap(name string, uid int) (*File, error) {
+	root, err := openat(unix.AT_FDCWD, h.o.Root, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := walkInRoot(root, name, true)
+	if errors.Is(err, errLink) {
+		return nil, &RefusedError{Path: name, Reason: NotRegular, Why: "a symbolic link"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	f, err := openPointed(fd, h.path(name))
+	if err != nil {
+		return nil, err
+	}
+	if uid < 0 {
+		uid = os.Geteuid()
+	}
+	return f, mapOwner(f, uid)
+}
+
+// mapOwner closes f and fails unless it is owned by uid or root: anybody can
+// write to /tmp.
+func mapOwner(f *File, uid int) error {
+	if got, ok := owner(f.Info); ok && got != 0 && got != uid {
+		f.Close()
+		return &RefusedError{Path: f.Origin, Reason: Unreadable, Why: fmt.Sprintf("owned by user %d; the process's user %d, or root, is wanted", got, uid)}
+	}
+	return nil
+}

@@ -1,0 +1,280 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/perfark/perfark/buildid"
+)
+
+// most is how much of a file of /proc or /sys is read, in bytes.
+const most = 256 << 20
+
+// KernelID returns the Build ID of the running kernel, from kernel/notes below
+// sys, which is /sys if "".
+func KernelID(sys string) (buildid.ID, error) {
+	if sys == "" {
+		sys = "/sys"
+	}
+	return notesID(filepath.Join(sys, "kernel/notes"))
+}
+
+// ModuleID returns the Build ID of a loaded module, from module/NAME/notes
+// below sys, which is /sys if "". A dash in a name is an underscore there.
+func ModuleID(sys, name string) (buildid.ID, error) {
+	if sys == "" {
+		sys = "/sys"
+	}
+	name = moduleName(name)
+	if name == "" || strings.ContainsAny(name, "/\x00") || strings.HasPrefix(name, ".") {
+		return "", fmt.Errorf("module %q: not a name", name)
+	}
+	return notesID(filepath.Join(sys, "module", name, "notes/.note.gnu.build-id"))
+}
+
+// notesID reads the Build ID from a file of notes, whose byte order is ours.
+func notesID(name string) (buildid.ID, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	if err != nil {
+		return "", err
+	}
+	n, err := buildid.ParseNotes(b, 0, bigEndian, 4)
+	if n.GNU == "" && err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	if n.GNU == "" {
+		return "", fmt.Errorf("%s: no build id", name)
+	}
+	return n.GNU, nil
+}
+
+// kallsyms opens /proc/kallsyms if it is that of the recorded kernel.
+func (h *host) kallsyms(s *search) *File {
+	name := filepath.Join(h.o.Proc, "kallsyms")
+	h.kernelOnce.Do(func() { h.kernel, h.kernelErr = KernelID(h.o.Sys) })
+	switch {
+	case s.key.ID == "":
+		s.refuse(name, Untied, "the recording has no build id of its kernel")
+		return nil
+	case h.kernelErr != nil:
+		s.note(filepath.Join(h.o.Sys, "kernel/notes"), h.kernelErr)
+		return nil
+	case !h.kernel.Match(s.key.ID):
+		s.refused = append(s.refused, &RefusedError{Path: name, Reason: OtherHost, Got: h.kernel,
+			Why: "the running kernel has build id " + h.kernel.String() + "; " + s.key.ID.String() + " is wanted"})
+		return nil
+	}
+	h.symsOnce.Do(func() {
+		f, err := os.Open(name)
+		if err != nil {
+			h.symsErr = err
+			return
+		}
+		defer f.Close()
+		h.syms, h.symsErr = io.ReadAll(io.LimitReader(f, most))
+	})
+	if h.symsErr != nil {
+		s.note(name, h.symsErr)
+		return nil
+	}
+	f, err := checked(memFile(h.syms, name), nil, s.key)
+	if err != nil {
+		s.note(name, err)
+		return nil
+	}
+	return f
+}
+
+// vdso opens the vDSO: of our own memory, or one of those that the kernel's
+// package brings, which are of all its kinds.
+func (h *host) vdso(s *search) *File {
+	if s.key.ID == "" {
+		s.refuse(s.key.Path, Untied, "the recording has no build id of its vDSO")
+		return nil
+	}
+	k := s.key
+	k.Kind = VDSO
+	b, err := ownVDSO(h.o.Proc)
+	if err == nil {
+		var f *File
+		if f, err = checked(memFile(b, "the vDSO of the running kernel"), nil, k); err == nil {
+			return f
+		}
+	}
+	s.note("the vDSO of the running kernel", err)
+	if h.o.Release == "" || strings.Contains(h.o.Release, "/") {
+		return nil
+	}
+	dir := h.path(path.Join("/lib/modules", h.o.Release, "vdso"))
+	for _, name := range []string{"vdso64.so", "vdso32.so", "vdsox32.so", "vdso.so"} {
+		f, err := openPath(filepath.Join(dir, name))
+		if f, err = checked(f, err, k); err == nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// maxVDSO bounds the image of a vDSO, in bytes.
+const maxVDSO = 1 << 20
+
+// ownVDSO reads the vDSO of our own process.
+func ownVDSO(procfs string) ([]byte, error) {
+	maps, err := os.ReadFile(filepath.Join(procfs, "self/maps"))
+	if err != nil {
+		return nil, err
+	}
+	for line := range bytes.Lines(maps) {
+		f := bytes.Fields(line)
+		if len(f) != 6 || string(f[5]) != vdsoName {
+			continue
+		}
+		lo, hi, _ := strings.Cut(string(f[0]), "-")
+		start, err := strconv.ParseUint(lo, 16, 63)
+		end, err2 := strconv.ParseUint(hi, 16, 63)
+		if err != nil || err2 != nil || end < start || end-start > maxVDSO {
+			return nil, fmt.Errorf("/proc/self/maps: vDSO at %q", f[0])
+		}
+		mem, err := os.Open(filepath.Join(procfs, "self/mem"))
+		if err != nil {
+			return nil, err
+		}
+		defer mem.Close()
+		b := make([]byte, end-start)
+		_, err = mem.ReadAt(b, int64(start))
+		return b, err
+	}
+	return nil, fmt.Errorf("/proc/self/maps: no vDSO: %w", fs.ErrNotExist)
+}
+
+// image opens an image of the recorded kernel.
+func (h *host) image(s *search) *File {
+	r := h.o.Release
+	if s.key.ID == "" || r == "" || strings.Contains(r, "/") {
+		return nil
+	}
+	for _, name := range []string{
+		"/boot/vmlinux-" + r,
+		"/usr/lib/debug/boot/vmlinux-" + r,
+		"/lib/modules/" + r + "/build/vmlinux",
+		"/lib/modules/" + r + "/vmlinux",
+		"/usr/lib/debug/lib/modules/" + r + "/vmlinux",
+		"/usr/lib/debug/boot/vmlinux-" + r + ".debug",
+	} {
+		f, err := openPath(h.path(name))
+		if f, err = checked(f, err, s.key); err == nil {
+			return f
+		}
+		s.note(h.path(name), err)
+	}
+	return nil
+}
+
+// isModule reports whether a recorded name is that of a kernel module.
+func isModule(p string) bool {
+	if isModuleName(p) {
+		return true
+	}
+	base := path.Base(p)
+	return moduleName(base) != strings.ReplaceAll(base, "-", "_")
+}
+
+// moduleName returns the kernel's name of a module: that of its file without
+// .ko and the suffix of a compression, or what is between brackets.
+func moduleName(p string) string {
+	if isModuleName(p) {
+		p = p[1 : len(p)-1]
+	}
+	p = path.Base(p)
+	for _, ext := range []string{".gz", ".xz", ".zst"} {
+		if q, ok := strings.CutSuffix(p, ".ko"+ext); ok {
+			p = q + ".ko"
+		}
+	}
+	return strings.ReplaceAll(strings.TrimSuffix(p, ".ko"), "-", "_")
+}
+
+// module opens the file of a kernel module: at its recorded path, or where the
+// kernel's tree has a module of the name.
+func (h *host) module(s *search) *File {
+	k := s.key
+	unverified := false
+	if k.ID == "" && h.o.SameHost {
+		// What is loaded now is what was loaded then, unless it was reloaded.
+		if id, err := ModuleID(h.o.Sys, k.Path); err == nil {
+			k.ID, unverified = id, true
+		}
+	}
+	if k.ID == "" {
+		s.refuse(k.Path, Untied, "the recording has no build id of the module")
+		return nil
+	}
+	var names []string
+	if strings.HasPrefix(k.Path, "/") {
+		names = append(names, h.path(k.Path))
+	}
+	h.modOnce.Do(h.listModules)
+	names = append(names, h.modules[moduleName(k.Path)]...)
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			continue
+		}
+		f, err := openPath(name)
+		if f, err = checked(f, err, k); err == nil {
+			f.Unverified = unverified
+			return f
+		}
+		s.note(name, err)
+	}
+	return nil
+}
+
+// listModules finds the modules of the recorded release: those that depmod
+// knows, else all that are in the tree.
+func (h *host) listModules() {
+	h.modules = map[string][]string{}
+	r := h.o.Release
+	if r == "" || strings.Contains(r, "/") || r == "." || r == ".." {
+		return
+	}
+	dir := h.path("/lib/modules/" + r)
+	add := func(name string) {
+		m := moduleName(name)
+		h.modules[m] = append(h.modules[m], name)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "modules.dep"))
+	if err == nil {
+		for line := range strings.Lines(string(b)) {
+			if name, _, ok := strings.Cut(line, ":"); ok {
+				if !filepath.IsAbs(name) {
+					name = filepath.Join(dir, name)
+				}
+				add(name)
+			}
+		}
+		return
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && isModule(name) {
+			add(name)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,146 @@
+package store
+
+import (
+	"errors"
+
+	"github.com/perfark/perfark/internal/decode"
+	"github.com/perfark/perfark/objfile"
+)
+
+// pick chooses among files that all answer k, in the order they were found,
+// and closes the others. Of one program the file that can name most wins, the
+// first if several can. Of two programs with one id (their code differs) the
+// one bound to the asked path wins; if none is, or two are, there is no telling
+// and both are refused.
+func pick(k Key, files []*File) (*File, error) {
+	files = distinct(files)
+	if len(files) == 1 {
+		return files[0], nil
+	}
+	if k.Kind != ELF && k.Kind != Debug {
+		return keep(files, 0), nil
+	}
+	var (
+		best   = 0
+		bestQ  objfile.Quality
+		hashes = make([]string, len(files))
+	)
+	for i, f := range files {
+		q, hash := inspect(f, k.Kind == ELF)
+		hashes[i] = hash
+		if i == 0 || q > bestQ {
+			best, bestQ = i, q
+		}
+	}
+	if !differ(hashes) {
+		// One program, wherever it lay: the best copy is bound if any is.
+		bound := false
+		for _, f := range files {
+			bound = bound || f.Bound
+		}
+		f := keep(files, best)
+		f.Bound = f.Bound || bound && hashes[best] != ""
+		return f, nil
+	}
+	var bound, rest []*File
+	var boundHashes []string
+	for i, f := range files {
+		if f.Bound && hashes[i] != "" {
+			bound = append(bound, f)
+			boundHashes = append(boundHashes, hashes[i])
+		} else {
+			rest = append(rest, f)
+		}
+	}
+	if len(bound) == 0 || differ(boundHashes) {
+		err := &RefusedError{
+			Path:   files[0].Origin,
+			Reason: Ambiguous,
+			Why:    "build id " + k.ID.String() + " is also that of a different program, " + other(files, hashes),
+			Got:    k.ID,
+		}
+		closeAll(files)
+		return nil, err
+	}
+	closeAll(rest)
+	return pick(k, bound)
+}
+
+// other names the first file whose code is not that of the first one.
+func other(files []*File, hashes []string) string {
+	for i := range files {
+		if hashes[i] != "" && hashes[i] != hashes[0] {
+			return files[i].Origin
+		}
+	}
+	return files[0].Origin
+}
+
+// differ reports whether there are two hashes that are not the same. An empty
+// one is not known and differs from none.
+func differ(hashes []string) bool {
+	first := ""
+	for _, h := range hashes {
+		switch {
+		case h == "":
+		case first == "":
+			first = h
+		case h != first:
+			return true
+		}
+	}
+	return false
+}
+
+// inspect returns what f can name, and a hash of its code, "" if it holds none
+// or text is not set.
+func inspect(f *File, text bool) (objfile.Quality, string) {
+	o, err := objfile.Open(f, f.Size, f.Origin, decode.NewBudget(decode.Limits{}))
+	if err != nil {
+		return objfile.Stripped, ""
+	}
+	if !text {
+		return o.Quality(), ""
+	}
+	sum, err := o.TextHash()
+	if err != nil {
+		return o.Quality(), ""
+	}
+	return o.Quality(), string(sum[:])
+}
+
+// distinct drops files that are the same as an earlier one, and closes them.
+func distinct(files []*File) []*File {
+	var out []*File
+next:
+	for _, f := range files {
+		for _, g := range out {
+			if sameFile(f, g) {
+				g.Bound = g.Bound || f.Bound
+				g.Unverified = g.Unverified && f.Unverified
+				f.Close()
+				continue next
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// keep closes all files but the i-th, which it returns.
+func keep(files []*File, i int) *File {
+	for j, f := range files {
+		if j != i {
+			f.Close()
+		}
+	}
+	return files[i]
+}
+
+func closeAll(files []*File) error {
+	var errs []error
+	for _, f := range files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}
