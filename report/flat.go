@@ -24,6 +24,10 @@ type Options struct {
 	ShowSamples bool // a column of samples after the overhead; not used with Fields
 	ShowPeriod  bool // and one of periods
 
+	// Restricted says that the recording has no map of the kernel: kernel
+	// addresses stand under that name instead of as unknown.
+	Restricted bool
+
 	Groups    []Group // events shown side by side; the others have a table each
 	KeepEmpty bool    // tables of events without samples too
 }
@@ -86,7 +90,7 @@ func (t *Table) Percent(r *Row, i int) float64 {
 // them are in the order of object and address, which perf leaves open.
 func Flat(p *profile.Profile, o Options) []*Table {
 	columns, order := layout(o)
-	b := newBuilder(p, order)
+	b := newBuilder(p, order, o.Restricted)
 	groups := tables(p, o.Groups)
 	where := make([]slot, len(p.Events))
 	all := make([]*Table, len(groups))
@@ -203,19 +207,18 @@ type builder struct {
 	dsoName []string         // per location
 }
 
-func newBuilder(p *profile.Profile, order []Key) *builder {
+func newBuilder(p *profile.Profile, order []Key, restricted bool) *builder {
 	b := &builder{p: p, order: order, names: make(map[string]int32), last: make(map[int32]string)}
 	for _, k := range order {
 		b.by[k] = true
 	}
-	hasKernel := slices.ContainsFunc(p.Objects, func(o profile.Object) bool { return o.Kind == profile.KindKernel })
 	symbols := make(map[symbolKey]int32)
 	b.dso = make([]int32, len(p.Locations))
 	b.symbol = make([]int32, len(p.Locations))
 	b.dsoName = make([]string, len(p.Locations))
 	for i := range p.Locations {
 		l := &p.Locations[i]
-		name := dsoName(p, l, hasKernel)
+		name := dsoName(p, l, restricted)
 		b.dsoName[i] = name
 		b.dso[i] = b.name(name)
 		b.symbol[i] = handle(symbols, b.symbolKey(l, b.dso[i]))
@@ -255,9 +258,9 @@ func handle[K comparable](m map[K]int32, k K) int32 {
 }
 
 // dsoName returns what stands in the column of objects for l.
-func dsoName(p *profile.Profile, l *profile.Location, hasKernel bool) string {
+func dsoName(p *profile.Profile, l *profile.Location, restricted bool) string {
 	if l.Object == profile.None {
-		if l.Level == profile.LevelKernel && !hasKernel {
+		if l.Level == profile.LevelKernel && restricted {
 			return Restricted
 		}
 		return UnknownDSO
