@@ -1,0 +1,154 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/perfark/perfark/profile"
+)
+
+// result puts together what the two passes found.
+func (l *loader) result() *Result {
+	r := &l.res
+	p := &profile.Profile{Objects: l.objects.table}
+	r.Profile = p
+	n := len(p.Objects)
+	r.Hit = make([]Hit, n)
+	r.Locations = make([]int, n)
+	for i := range p.Objects {
+		r.Mapped = append(r.Mapped, l.objects.facts[i].mapped)
+		r.IDSource = append(r.IDSource, l.objects.facts[i].source)
+	}
+	l.sum(p)
+	if l.o.HitsOnly {
+		for _, w := range l.workers {
+			for i, h := range w.hits {
+				r.Hit[i] |= h
+			}
+		}
+	} else {
+		l.countObjects(p, l.merge(p))
+	}
+	l.processes()
+	for i := range p.Objects {
+		o := &p.Objects[i]
+		if o.BuildID == "" && hasID(o.Kind) && r.Hit[i]&HitFrame != 0 {
+			r.MissingIDs = append(r.MissingIDs, int32(i))
+		}
+	}
+	p.Lost = l.lost
+	r.Stats = l.stats
+	return r
+}
+
+// sum adds up the workers' counts.
+func (l *loader) sum(p *profile.Profile) {
+	r := &l.res
+	for _, ev := range l.f.Events() {
+		p.Events = append(p.Events, profile.Event{Name: ev.Name})
+	}
+	l.stats.Samples = make([]uint64, len(p.Events))
+	missing := false
+	for _, w := range l.workers {
+		for i := range w.events {
+			p.Events[i].Samples += w.events[i].Samples
+			p.Events[i].Period += w.events[i].Period
+			l.stats.Samples[i] += w.events[i].Samples
+		}
+		l.lost.UnknownID += w.unknownID
+		l.lost.BadChains += w.badChains
+		l.stats.Bad += w.bad
+		r.KernelSamples += w.kernelSamples
+		r.GuestSamples += w.guestSamples
+		r.UserStacks += w.userStacks
+		missing = missing || w.kernelMissing
+	}
+	r.KernelRestricted = missing && !l.hasKernel()
+}
+
+// hasKernel reports whether the recording says where the host's kernel is.
+func (l *loader) hasKernel() bool {
+	for i := range l.objects.table {
+		if l.objects.table[i].Kind == profile.KindKernel && l.objects.facts[i].mapped {
+			return true
+		}
+	}
+	return false
+}
+
+// countObjects counts the samples, and the locations, that touch each object.
+func (l *loader) countObjects(p *profile.Profile, hits []Hit) {
+	r := &l.res
+	for i := range p.Locations {
+		if o := p.Locations[i].Object; o != profile.None {
+			r.Locations[o]++
+			r.Hit[o] |= hits[i]
+		}
+	}
+	// Samples that differ in nothing but thread, event or CPU share a stack,
+	// and most a place.
+	type place struct{ loc, stack int32 }
+	counts := map[place]uint64{}
+	for i := range p.Samples {
+		s := &p.Samples[i]
+		counts[place{s.Location, s.Stack}] += s.Count
+	}
+	stamps := make([]int32, len(p.Objects))
+	serial := int32(0)
+	touch := func(loc int32, n uint64) {
+		if o := p.Locations[loc].Object; o != profile.None && stamps[o] != serial {
+			stamps[o] = serial
+			p.Objects[o].Samples += n
+		}
+	}
+	for pl, n := range counts {
+		serial++
+		touch(pl.loc, n)
+		for s := pl.stack; s != profile.None; s = p.Stacks[s].Caller {
+			touch(p.Stacks[s].Location, n)
+		}
+	}
+	for _, w := range l.workers {
+		for o, n := range w.b.extra {
+			p.Objects[o].Samples += n
+		}
+	}
+}
+
+// processes lists the processes, and marks what an unwinder may need.
+func (l *loader) processes() {
+	r := &l.res
+	sampled := map[int32]bool{}
+	for _, w := range l.workers {
+		for pid, stack := range w.sampled {
+			sampled[pid] = sampled[pid] || stack
+		}
+	}
+	for pid, p := range l.procs {
+		out := Process{PID: pid, Exited: p.exited, Objects: p.objects[p.since:]}
+		stack, ok := sampled[pid]
+		out.Sampled = ok
+		if stack {
+			for _, o := range p.objects {
+				r.Hit[o] |= HitUnwind
+			}
+		}
+		out.Comm = l.lastComm(pid)
+		r.Processes = append(r.Processes, out)
+	}
+	for pid := range sampled {
+		if l.procs[pid] == nil {
+			r.Processes = append(r.Processes, Process{PID: pid, Comm: l.lastComm(pid), Sampled: true})
+		}
+	}
+	slices.SortFunc(r.Processes, func(a, b Process) int { return int(int64(a.PID) - int64(b.PID)) })
+}
+
+// lastComm returns the last name of a thread, "" if it has none.
+func (l *loader) lastComm(tid int32) string {
+	if th := l.threads[tid]; th != nil {
+		if comm := th.last(); comm >= 0 {
+			return l.comms[comm]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,439 @@
+package session
+
+import (
+	"context"
+	"io"
+	"math/bits"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/perfark/perfark/perfdata"
+	"github.com/perfark/perfark/profile"
+)
+
+// mul folds the product of two words.
+func mul(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi ^ lo
+}
+
+func newHasher() hasher { return hasher{rand.Uint64() | 1, rand.Uint64() | 1} }
+
+// A worker decodes samples of some of the batches. It reads the loader's
+// tables, which do not change any more, and writes its own.
+type worker struct {
+	l    *loader
+	d    *perfdata.Decoder
+	s    perfdata.Sample
+	h    hasher
+	b    *builder // nil with HitsOnly
+	err  error
+	hits []Hit // by object
+
+	threads []threadEntry // cache by tid
+	ranges  []rangeEntry  // cache by state and page
+	lo, hi  uint64        // times between which kernelState holds
+	kernel  int32
+
+	events        []profile.Event // counts only
+	unknownID     uint64
+	badChains     uint64
+	bad           uint64
+	kernelSamples uint64
+	guestSamples  uint64
+	userStacks    uint64
+	kernelMissing bool
+	sampled       map[int32]bool // pids; true if with a dump of the stack
+	reads         map[uint64]uint64
+}
+
+// A threadEntry is what a tid is between two times.
+type threadEntry struct {
+	pid, tid int32
+	lo, hi   uint64 // exclusive; lo >= hi is an empty entry
+	maps     int32  // state of the user space
+	handle   int32  // builder's thread
+	stack    bool   // seen with a dump of the stack
+}
+
+// A rangeEntry is what find answers for the addresses from lo to hi.
+type rangeEntry struct {
+	lo, hi  uint64
+	state   int32 // plus 1; 0 is an empty entry
+	mapping int32
+	marked  Hit // what of hits is set already
+}
+
+const (
+	threadCacheBits = 10
+	rangeCacheBits  = 12
+)
+
+// modes are the CPU modes of a frame: where its address is looked up.
+type mode uint8
+
+const (
+	modeKernel mode = iota
+	modeUser
+	modeGuestKernel
+	modeGuestUser
+	modeHypervisor // and whatever else
+)
+
+var levels = [...]byte{
+	profile.LevelKernel, profile.LevelUser, profile.LevelGuest, profile.LevelGuestUser, profile.LevelHypervisor,
+}
+
+func cpuMode(misc uint16) mode {
+	switch misc & perfdata.MiscCPUModeMask {
+	case perfdata.CPUModeKernel:
+		return modeKernel
+	case perfdata.CPUModeUser:
+		return modeUser
+	case perfdata.CPUModeGuestKernel:
+		return modeGuestKernel
+	case perfdata.CPUModeGuestUser:
+		return modeGuestUser
+	}
+	return modeHypervisor
+}
+
+// contextMode returns the mode that a context marker switches to.
+func contextMode(ip uint64) (m mode, ok bool) {
+	switch ip {
+	case perfdata.ContextKernel:
+		return modeKernel, true
+	case perfdata.ContextUser:
+		return modeUser, true
+	case perfdata.ContextHV:
+		return modeHypervisor, true
+	case perfdata.ContextGuest, perfdata.ContextGuestKernel:
+		return modeGuestKernel, true
+	case perfdata.ContextGuestUser:
+		return modeGuestUser, true
+	}
+	return modeHypervisor, false
+}
+
+// samples is the second pass.
+func (l *loader) samples(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	br := l.f.Batches(ctx)
+	n := l.o.Workers
+	for _, e := range l.f.Events() {
+		if e.Attr.SampleType&perfdata.SampleRead != 0 {
+			n = 1 // the period of a sample is its difference to the one before
+		}
+	}
+	h := newHasher()
+	l.workers = make([]*worker, n)
+	var wg sync.WaitGroup
+	for i := range l.workers {
+		w := newWorker(l, h)
+		l.workers[i] = w
+		wg.Go(func() {
+			if w.err = w.run(br); w.err != nil {
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	errs := make([]error, n)
+	for i, w := range l.workers {
+		errs[i] = w.err
+	}
+	return firstError(errs)
+}
+
+func newWorker(l *loader, h hasher) *worker {
+	w := &worker{
+		l:       l,
+		d:       perfdata.NewDecoder(l.f),
+		h:       h,
+		hits:    make([]Hit, len(l.objects.table)),
+		threads: make([]threadEntry, 1<<threadCacheBits),
+		ranges:  make([]rangeEntry, 1<<rangeCacheBits),
+		events:  make([]profile.Event, len(l.f.Events())),
+		sampled: map[int32]bool{},
+		reads:   map[uint64]uint64{},
+	}
+	if !l.o.HitsOnly {
+		w.b = newBuilder(l, h)
+	}
+	return w
+}
+
+func (w *worker) run(br *perfdata.BatchReader) error {
+	for {
+		b, err := br.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		w.batch(b)
+		b.Release()
+	}
+}
+
+func (w *worker) batch(b *perfdata.Batch) {
+	big := w.l.f.Header().Big
+	data := b.Data
+	for i := 0; i+8 <= len(data); {
+		typ, _, size := perfdata.RecordHeader(data[i:], big)
+		if size < 8 || size > len(data)-i {
+			break
+		}
+		if typ == typeSample {
+			if err := w.d.Sample(data[i:i+size], b.At(i), &w.s); err != nil {
+				w.bad++
+			} else {
+				w.sample(b.Pos + uint64(i))
+			}
+		}
+		i += size
+	}
+}
+
+// sample counts w.s.
+func (w *worker) sample(pos uint64) {
+	s := &w.s
+	if s.Event < 0 {
+		w.unknownID++
+		return
+	}
+	if w.l.f.Events()[s.Event].Attr.SampleType&perfdata.SampleRead != 0 {
+		w.readSample(pos)
+		return
+	}
+	w.count(pos, s.Event, s.Period)
+}
+
+// readSample counts a sample that carries counters: each counter is a sample
+// of its event, and its period is what was counted since the sample before.
+// Those that counted nothing are none.
+func (w *worker) readSample(pos uint64) {
+	s := &w.s
+	hasID := w.l.f.Events()[s.Event].Attr.ReadFormat&perfdata.ReadID != 0
+	for i := range s.Read {
+		v := s.Read[i]
+		ev := s.Event
+		if !hasID {
+			v.ID = s.ID
+		} else {
+			e, ok := w.l.eventIDs[v.ID]
+			if !ok {
+				w.unknownID++
+				continue
+			}
+			ev = e
+		}
+		period := v.Value - w.reads[v.ID]
+		w.reads[v.ID] = v.Value
+		if period != 0 {
+			w.count(pos, ev, period)
+		}
+	}
+}
+
+func (w *worker) count(pos uint64, event int, period uint64) {
+	s := &w.s
+	e := &w.events[event]
+	e.Samples++
+	e.Period += period
+
+	t := w.l.when(s.Time, pos)
+	th := w.thread(t)
+	if len(s.UserStack) > 0 {
+		w.userStacks++
+		if !th.stack {
+			th.stack = true
+			w.sampled[th.pid] = true
+		}
+	}
+	if t.time <= w.lo || t.time >= w.hi {
+		w.kernel, w.lo, w.hi = w.l.kernels[hostMachine].at(t)
+	}
+	m := cpuMode(s.Misc)
+	switch m {
+	case modeKernel:
+		w.kernelSamples++
+	case modeGuestKernel, modeGuestUser:
+		w.guestSamples++
+	}
+	f := frames{w: w, t: t, user: th.maps}
+	if w.b == nil {
+		w.mark(&f, m)
+		return
+	}
+	w.build(&f, m, pos, event, th.handle, period)
+}
+
+// thread returns what the sample's thread is at t.
+func (w *worker) thread(t moment) *threadEntry {
+	s := &w.s
+	e := &w.threads[uint32(s.TID)*0x9e3779b1>>(32-threadCacheBits)]
+	if e.tid == s.TID && e.pid == s.PID && e.lo < t.time && t.time < e.hi {
+		return e
+	}
+	*e = threadEntry{pid: s.PID, tid: s.TID, hi: ^uint64(0)}
+	comm := int32(defaultComm)
+	if th := w.l.threads[s.TID]; th != nil {
+		comm, e.lo, e.hi = th.at(t)
+	}
+	if p := w.l.procs[s.PID]; p != nil {
+		var lo, hi uint64
+		e.maps, lo, hi = p.at(t)
+		e.lo, e.hi = max(e.lo, lo), min(e.hi, hi)
+	}
+	if w.b != nil {
+		e.handle = w.b.thread(s.PID, s.TID, comm, t.pos)
+	}
+	if _, ok := w.sampled[s.PID]; !ok {
+		w.sampled[s.PID] = false
+	}
+	return e
+}
+
+// frames resolves the frames of one sample.
+type frames struct {
+	w    *worker
+	t    moment
+	user int32 // state of the thread's user space
+}
+
+// state returns the state in which the addresses of mode m are looked up.
+func (f *frames) state(m mode) int32 {
+	w := f.w
+	switch m {
+	case modeKernel:
+		return w.kernel
+	case modeUser:
+		return f.user
+	case modeHypervisor:
+		return 0
+	}
+	if !w.l.o.Guests {
+		return 0
+	}
+	spaces := w.l.kernels
+	if m == modeGuestUser {
+		spaces = w.l.guests
+	}
+	sp := spaces[w.s.PID]
+	if sp == nil {
+		sp = spaces[0] // the guest whose pid nobody knew
+	}
+	if sp == nil {
+		return 0
+	}
+	s, _, _ := sp.at(f.t)
+	return s
+}
+
+// find returns the range around ip in state st.
+func (w *worker) find(st int32, ip uint64) *rangeEntry {
+	e := &w.ranges[(ip>>12^uint64(st)*0x9e3779b97f4a7c15>>40)*0x9e3779b97f4a7c15>>(64-rangeCacheBits)]
+	if e.state != st+1 || ip < e.lo || ip > e.hi {
+		m, lo, hi := w.l.atlas.find(st, ip)
+		*e = rangeEntry{lo: lo, hi: hi, state: st + 1, mapping: m}
+	}
+	return e
+}
+
+// object returns the object of a range, or none.
+func (w *worker) object(e *rangeEntry) int32 {
+	if e.mapping == none {
+		return none
+	}
+	return w.l.atlas.maps[e.mapping].object
+}
+
+// hit marks the object of a range.
+func (w *worker) hit(e *rangeEntry, h Hit) {
+	if e.marked&h == h {
+		return
+	}
+	e.marked |= h
+	if o := w.object(e); o != none {
+		w.hits[o] |= h
+	}
+}
+
+// branchMode says where the address of a branch is: the record does not.
+func (f *frames) branchMode(ip uint64) mode {
+	if f.w.object(f.w.find(f.w.kernel, ip)) != none {
+		return modeKernel
+	}
+	if f.w.object(f.w.find(f.user, ip)) == none && int64(ip) < 0 {
+		return modeKernel
+	}
+	return modeUser
+}
+
+// mark marks the objects of all frames.
+func (w *worker) mark(f *frames, m mode) {
+	s := &w.s
+	e := w.find(f.state(m), s.IP)
+	w.hit(e, HitIP)
+	if m == modeKernel && e.mapping == none {
+		w.kernelMissing = true
+	}
+	w.markChain(f, s.Callchain)
+	for i := range s.Branches {
+		for _, ip := range [...]uint64{s.Branches[i].From, s.Branches[i].To} {
+			if ip != 0 {
+				w.hit(w.find(f.state(f.branchMode(ip)), ip), HitBranch)
+			}
+		}
+	}
+}
+
+func (w *worker) markChain(f *frames, chain []uint64) {
+	st := f.user
+	lo, hi := uint64(1), uint64(0)
+	for i, ip := range chain {
+		if lo <= ip && ip <= hi {
+			continue
+		}
+		if ip >= perfdata.MaxContext {
+			if ip == perfdata.ContextUserDefer {
+				w.markChain(f, w.deferredChain(chain[i+1:]))
+				return
+			}
+			m, ok := contextMode(ip)
+			if !ok {
+				w.badChains++
+				return
+			}
+			st = f.state(m)
+			lo, hi = 1, 0
+			continue
+		}
+		e := w.find(st, ip)
+		w.hit(e, HitChain)
+		// Markers must not be taken for addresses of the range.
+		lo, hi = e.lo, min(e.hi, perfdata.MaxContext-1)
+	}
+}
+
+// deferredChain returns the part of a call chain that was recorded later, on
+// the way back to user space. rest begins with its cookie.
+func (w *worker) deferredChain(rest []uint64) []uint64 {
+	if len(rest) == 0 {
+		return nil
+	}
+	r, ok := w.l.deferred.byCookie[deferKey{w.s.TID, rest[0]}]
+	if !ok {
+		return nil
+	}
+	ips := w.l.deferred.ips[r[0]:r[1]]
+	for i, ip := range ips {
+		if ip == perfdata.ContextUserDefer {
+			return ips[:i] // one deferral must not lead to another
+		}
+	}
+	return ips
+}

@@ -1,0 +1,156 @@
+// Package session turns the records of a recording into a profile of
+// addresses: which code of which object ran, on which thread, called from
+// where.
+//
+// It goes over the recording twice. The first pass looks at record headers
+// and collects what says who was running and what was mapped: comm, fork,
+// exec, exit, mmap, ksymbol. From these it builds, in the order of time, every
+// state that every address space was in (see atlas). The second pass decodes
+// samples, on all cores and in no order, and looks each address up in the
+// state at the sample's time. No file but the recording is read.
+//
+// The rules by which records change the state are those of perf
+// (tools/perf/util/machine.c, thread.c, map.c); docs/session.md says where
+// they differ and why.
+package session
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"github.com/perfark/perfark/perfdata"
+	"github.com/perfark/perfark/profile"
+)
+
+// Keep says which differences between samples a profile keeps. Samples that
+// differ in nothing that is kept become one.
+type Keep uint8
+
+// What can be kept.
+const (
+	KeepComm   Keep = 1 << iota // Thread.Comm; else it is ""
+	KeepPID                     // Thread.PID; else it is -1
+	KeepTID                     // Thread.TID; else it is -1
+	KeepCPU                     // Sample.CPU; else it is -1
+	KeepStacks                  // Sample.Stack, and the locations of all frames; else only those of the sample addresses
+)
+
+// Options are for Load. The zero value keeps sample addresses only.
+type Options struct {
+	Workers int  // goroutines that decode samples; 0 means GOMAXPROCS
+	Keep    Keep // dimensions of the profile
+
+	// HitsOnly finds which objects were hit by which kind of frame, and
+	// nothing else: the profile has no locations and no samples, but its
+	// objects and events are complete. Keep does not matter then.
+	HitsOnly bool
+
+	// Guests looks addresses of virtual machines up in the guests' maps. They
+	// are counted in Result.GuestSamples in either case.
+	Guests bool
+
+	MaxNodes int // of the index of mappings, 32 bytes each; 0 means 32 Mi
+	MaxDefer int // addresses in deferred call chains, 8 bytes each; 0 means 32 Mi
+}
+
+// Hit says how an object was hit.
+type Hit uint8
+
+// The ways an object is hit.
+const (
+	HitIP     Hit = 1 << iota // by the address of a sample
+	HitChain                  // by an address in a call chain
+	HitBranch                 // by an address in a branch stack
+
+	// HitUnwind marks objects that were mapped as code by a process of which
+	// there are samples with a dump of the stack: unwinding may need them.
+	HitUnwind
+
+	HitFrame = HitIP | HitChain | HitBranch
+)
+
+// IDSource says where the build id of an object comes from.
+type IDSource uint8
+
+// The sources of build ids.
+const (
+	IDNone  IDSource = iota // there is none
+	IDMmap                  // the MMAP2 record of the mapping
+	IDTable                 // the BUILD_ID section, by name
+	IDPipe                  // a BUILD_ID record, by name
+
+	// IDAmbiguous: the section has an id for the path, but several files were
+	// mapped at that path, or it has several ids. The object is left without.
+	IDAmbiguous
+)
+
+// A Result is what a recording says. Slices named by object are parallel to
+// Profile.Objects.
+type Result struct {
+	Profile *profile.Profile
+
+	Hit       []Hit      // by object; HitChain and HitBranch need HitsOnly or KeepStacks
+	Mapped    []bool     // by object: false for those that only the BUILD_ID section names
+	IDSource  []IDSource // by object
+	Locations []int      // by object: distinct addresses hit; 0 with HitsOnly
+
+	MissingIDs []int32   // objects that were hit, are files, and have no build id
+	Processes  []Process // by pid
+	Stats      Stats
+
+	// KernelRestricted: there are kernel addresses, but the recording does
+	// not say where the kernel is, as if kernel.kptr_restrict forbade it.
+	KernelRestricted bool
+	KernelSamples    uint64 // samples whose address is in the host's kernel
+	GuestSamples     uint64 // in a virtual machine
+	UserStacks       uint64 // samples with a dump of the user stack
+	DroppedMaps      uint64 // mappings beyond Options.MaxNodes
+	DroppedChains    uint64 // deferred call chains beyond Options.MaxDefer
+}
+
+// Partial reports whether something that was recorded is not in the profile.
+func (r *Result) Partial() bool {
+	return r.DroppedMaps+r.DroppedChains+r.Stats.Bad > 0
+}
+
+// A Process is a pid and what it ran last.
+type Process struct {
+	PID     int32
+	Comm    string  // "" if unknown
+	Exited  bool    // before the end of the recording
+	Sampled bool    // there are samples of it
+	Objects []int32 // mapped as code, in order
+}
+
+// Stats counts the records of a recording, as perf report --stats does.
+type Stats struct {
+	Total   uint64
+	Types   [256]uint64 // by record type; types from 256 up are in Other
+	Other   uint64
+	Bad     uint64   // records that could not be decoded, or bytes skipped
+	Samples []uint64 // by event
+}
+
+// Load reads the recording f. The profile is the same for any number of
+// workers. The error is that of the recording, or ctx's; damaged records are
+// no error: see perfdata.File.Damage.
+func Load(ctx context.Context, f *perfdata.File, o Options) (*Result, error) {
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if o.MaxNodes <= 0 {
+		o.MaxNodes = 32 << 20
+	}
+	if o.MaxDefer <= 0 {
+		o.MaxDefer = 32 << 20
+	}
+	l := newLoader(f, o)
+	if err := l.scan(ctx); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	if err := l.samples(ctx); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return l.result(), nil
+}
