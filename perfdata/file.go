@@ -18,6 +18,10 @@ type Options struct {
 	Limits decode.Limits  // of the file; not used if Budget is given
 	Budget *decode.Budget // shared with other readers of the same input; nil makes one of Limits
 	Temp   string         // directory for unlinked temporary files; "" means os.TempDir
+
+	// ModTime is when the recording was made, for New and NewStream, which
+	// cannot ask the file system.
+	ModTime time.Time
 }
 
 // A File is an open recording. Its methods may be called from several
@@ -32,15 +36,16 @@ type File struct {
 
 	hdr      Header
 	events   []Event
-	ids      map[uint64]int // event id → index into events
-	layout   layout         // where the id stands in records
+	table    eventTable
 	features map[int]feature
 	streams  []stream
+	kcore    []string
 
-	mu      sync.Mutex
-	damage  damage
-	unknown map[Type]int64
-	warn    []string
+	mu        sync.Mutex
+	damage    damage
+	unknown   map[Type]int64
+	inflaters map[*inflater]bool // running coroutines
+	warn      []string
 
 	typed map[int]any // decoded features by bit: see feature.go
 }
@@ -103,4 +108,45 @@ type stream struct {
 	r          io.ReaderAt
 	start, end int64 // bytes
 	killed     bool  // end is that of the file, not one that was recorded
+}
+
+// Name returns the name that f was opened with.
+func (f *File) Name() string { return f.name }
+
+// Header returns the header. It must not be changed.
+func (f *File) Header() *Header { return &f.hdr }
+
+// Events returns the events, in the order of the file. They must not be
+// changed.
+func (f *File) Events() []Event { return f.events }
+
+// Size returns the length of the recording in bytes, decompressed if all of it
+// was compressed; of a directory that of all its files.
+func (f *File) Size() int64 {
+	n := f.size
+	for _, s := range f.streams {
+		if s.r != f.r {
+			n += s.end
+		}
+	}
+	return n
+}
+
+// Close closes the files of f. Readers of f must not be used afterwards.
+func (f *File) Close() error {
+	f.mu.Lock()
+	running := f.inflaters
+	f.inflaters = nil
+	f.mu.Unlock()
+	for z := range running {
+		z.stop()
+	}
+	var first error
+	for _, c := range f.closers {
+		if err := c.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	f.closers = nil
+	return first
 }

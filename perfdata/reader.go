@@ -1,42 +1,56 @@
 package perfdata
 
-import "context"
-
-// A Batch is a run of whole records, as raw bytes. RecordHeader walks it.
-type Batch struct {
-	Stream int    // 0, or in directories which of the files
-	Offset int64  // of the first record in its file: see At
-	Pos    uint64 // grows from batch to batch and, byte by byte, within Data: the order of records
-	Data   []byte // decompressed; valid until Release
-
-	// Bad is set, and Data empty, where bytes had to be skipped.
-	Bad *Bad
-
-	marks []mark
-	pool  *BatchReader
-}
-
-// A mark says that from Data[pos] on, records come from the COMPRESSED record
-// at off.
-type mark struct {
-	pos int
-	off int64
-}
-
-// A BatchReader yields a recording as raw records, in the order of the file.
-// Next may be called from several goroutines at once.
-type BatchReader struct {
-	f   *File
-	ctx context.Context
-}
+import (
+	"context"
+	"io"
+)
 
 // A Reader yields the records of a recording in the order of the file.
 type Reader struct {
-	f *File
+	b     *BatchReader
+	d     *Decoder
+	batch *Batch
+	i     int // in batch.Data
+	bad   Bad
 }
 
-// A Decoder decodes records of one File. It is for one goroutine; make one for
-// each.
-type Decoder struct {
-	f *File
+// Records returns a Reader of the records of f from the first on.
+func (f *File) Records() *Reader {
+	return &Reader{b: f.Batches(context.Background()), d: NewDecoder(f)}
 }
+
+// Next returns the next record, which is valid until the call after. What
+// cannot be decoded is a *Bad, and reading goes on behind it. At the end the
+// error is io.EOF; other errors are those of reading the file, or a
+// *decode.LimitError.
+func (r *Reader) Next() (Record, error) {
+	for r.batch == nil || r.i >= len(r.batch.Data) {
+		if r.batch != nil {
+			r.batch.Release()
+			r.batch = nil
+		}
+		b, err := r.b.Next()
+		if err != nil {
+			return nil, err
+		}
+		if b.Bad != nil {
+			return b.Bad, nil
+		}
+		r.batch, r.i = b, 0
+	}
+	typ, misc, size := RecordHeader(r.batch.Data[r.i:], r.d.big)
+	b, off := r.batch.Data[r.i:r.i+size], r.batch.At(r.i)
+	r.i += size
+	rec, err := r.d.Decode(b, off)
+	if err != nil {
+		r.bad = Bad{Meta: Meta{Type: typ, Misc: misc, Size: size, Offset: off}, Bytes: b, Err: err}
+		return &r.bad, nil
+	}
+	return rec, nil
+}
+
+// Close ends reading before the end of the file. It need not be called after
+// an error or io.EOF, nor before File.Close.
+func (r *Reader) Close() { r.b.Close() }
+
+var _ io.Closer = (*File)(nil)
