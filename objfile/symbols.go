@@ -25,6 +25,10 @@ const (
 	// Addresses are those in the symbol table: for a kernel image, before it
 	// is moved to its run-time address.
 	Addresses
+	// Loaded are those of a relocatable file, less the address at which the
+	// kernel loads its code: of a module. Sections that are freed after start
+	// or whose place is decided by the kernel are left out.
+	Loaded
 )
 
 // SymbolOptions says how symbols are read. The zero value is what user
@@ -42,8 +46,7 @@ type SymbolOptions struct {
 // memory, or that mark code and data for the disassembler.
 //
 // A separate debug file lacks the file offsets of the file that was mapped:
-// use SymbolsWith. Its own Symbols are addresses only; the error is
-// ErrNoRuntime if offsets are wanted.
+// use SymbolsWith. The error wraps ErrNoRuntime if they are needed.
 func (f *File) Symbols(o SymbolOptions) (*Table, error) {
 	return f.symbols(nil, o)
 }
@@ -60,21 +63,41 @@ func (f *File) SymbolsWith(runtime *File, o SymbolOptions) (*Table, error) {
 
 func (f *File) symbols(runtime *File, o SymbolOptions) (*Table, error) {
 	l := loader{space: o.Space, place: f, raw: map[*section]rawTable{}}
+	if o.Space == Loaded {
+		l.loaded = f.layout()
+	}
 	if runtime != nil {
 		l.place = runtime
-	} else if f.DebugOnly() && o.Space == Offsets {
+	} else if o.Space == Offsets && f.misplaced() {
 		return nil, fmt.Errorf("%s: %w", f.name, ErrNoRuntime)
 	}
 	l.file(f)
 	if runtime != nil {
 		l.file(runtime)
 	}
-	l.place.plt(&l)
+	if o.Space != Loaded {
+		l.place.plt(&l)
+	}
 	if len(l.t.syms) == 0 {
 		return nil, fmt.Errorf("%s: %w", f.name, ErrNoSymbols)
 	}
 	l.t.finish()
 	return &l.t, nil
+}
+
+// misplaced reports whether the program headers of a separate debug file are
+// not those of the file it was made of. Strip of elfutils keeps them, objcopy
+// of binutils writes offsets of its own and sizes of 0.
+func (f *File) misplaced() bool {
+	if !f.DebugOnly() {
+		return false
+	}
+	for _, p := range f.loads {
+		if p.flags&pfExec != 0 && p.filesz == 0 {
+			return true
+		}
+	}
+	return len(f.loads) == 0
 }
 
 // A loader collects the symbols of one or several files in one table.
@@ -83,7 +106,8 @@ type loader struct {
 	space Space
 	place *File // whose headers turn addresses into offsets
 
-	raw map[*section]rawTable // the tables read
+	raw    map[*section]rawTable // the tables read
+	loaded map[uint32]uint64     // Loaded: where sections begin
 
 	last segment // the PT_LOAD of the last symbol: the next is mostly there too
 }
@@ -259,6 +283,15 @@ func (l *loader) rules(f *File) []sectionRule {
 		if s.typ == shtNobits && (f == l.place || s.flags&shfExec == 0 && strings.Contains(s.name, "bss")) && l.space == Offsets {
 			continue
 		}
+		if l.space == Loaded {
+			base, ok := l.loaded[uint32(i)]
+			if !ok {
+				continue
+			}
+			r.bias, r.known, r.end = -base, true, addClamp(base, s.size)
+			r.keep, r.label = true, true
+			continue
+		}
 		r.keep = true
 		r.label = strings.Contains(s.name, "text") || strings.Contains(s.name, "data")
 		r.bias, r.known = s.addr-s.off, s.typ != shtNobits
@@ -280,8 +313,11 @@ func (l *loader) rules(f *File) []sectionRule {
 // offset turns an address into one of the table's space. Addresses outside
 // of all segments go by their section.
 func (l *loader) offset(addr uint64, r *sectionRule) (uint64, bool) {
-	if l.space == Addresses {
+	switch l.space {
+	case Addresses:
 		return addr, true
+	case Loaded:
+		return addr - r.bias, true
 	}
 	if addr-l.last.vaddr >= l.last.memsz {
 		p, ok := l.place.load(addr)
@@ -370,7 +406,7 @@ func (l *loader) add(f *File, raw []byte, names string, xindex []byte) error {
 			continue
 		}
 		addr := value
-		if f.typ == TypeRel && len(l.place.loads) == 0 && uint64(shndx) < uint64(len(f.sections)) {
+		if l.space == Offsets && f.typ == TypeRel && len(l.place.loads) == 0 && uint64(shndx) < uint64(len(f.sections)) {
 			addr += f.sections[shndx].addr
 		}
 		start, ok := l.offset(addr, &r)
@@ -398,6 +434,31 @@ func (l *loader) add(f *File, raw []byte, names string, xindex []byte) error {
 // a disassembler: $a, $d, $t, $x, and the same with .anything behind.
 func isMapping(name string) bool {
 	return len(name) >= 3 && strings.IndexByte("adtx", name[1]) >= 0 && (name[2] == 0 || name[2] == '.')
+}
+
+// layout returns where the kernel puts the code sections of a module, counted
+// from the first: one behind the other, each aligned. Sections whose name begins with .init come
+// elsewhere. Behind one whose size the kernel decides when it loads the
+// module, places are unknown.
+// Source: layout_sections, kernel/module/main.c.
+func (f *File) layout() map[uint32]uint64 {
+	out := map[uint32]uint64{}
+	at := uint64(0)
+	for i := range f.sections {
+		s := &f.sections[i]
+		if s.flags&(shfAlloc|shfExec) != shfAlloc|shfExec || strings.HasPrefix(s.name, ".init") && s.name != ".init.plt" {
+			continue
+		}
+		if strings.HasSuffix(s.name, "plt") || strings.Contains(s.name, "trampoline") || s.addralign > 1<<20 {
+			break
+		}
+		if a := s.addralign; a > 1 {
+			at = addClamp(at, a-1) / a * a
+		}
+		out[uint32(i)] = at
+		at = addClamp(at, s.size)
+	}
+	return out
 }
 
 // sectionAt returns the index of the section in memory that holds an address,

@@ -26,6 +26,7 @@ type Table struct {
 	tabs   []string // string tables
 	parent []int32  // see link
 	plain  bool     // names are not mangled
+	spans  []span   // of symbols that were cut, see paint; nil if none were
 }
 
 // A symbol is a Sym in a table. Its name is the NUL-terminated string at name
@@ -44,6 +45,7 @@ const (
 	symGlobal            // not local
 	symSizeless          // the table gives no size; end is a limit until fixEnds
 	symSynth             // made by us for a PLT entry: any other name is better
+	symModule            // of a kernel module, whose name follows
 )
 
 // maxTables is how many string tables a Table can have.
@@ -59,16 +61,30 @@ func (t *Table) Len() int { return len(t.syms) }
 // false. Of several symbols at one address, all are given.
 func (t *Table) All(yield func(Sym) bool) {
 	for i := range t.syms {
-		if !yield(t.sym(i)) {
+		if !yield(t.Sym(i)) {
 			return
 		}
 	}
 }
 
-// sym returns symbol i.
-func (t *Table) sym(i int) Sym {
+// Sym returns symbol i, from 0 to Len()-1 in order of address.
+func (t *Table) Sym(i int) Sym {
 	s := &t.syms[i]
+	if t.spans != nil {
+		return Sym{cstring(t.tabs[s.tab], s.name, maxName), t.spans[i].start, t.spans[i].end}
+	}
 	return Sym{cstring(t.tabs[s.tab], s.name, maxName), s.start, s.end}
+}
+
+// Address returns where a symbol of that name starts, the first of several.
+func (t *Table) Address(name string) (uint64, bool) {
+	for i := range t.syms {
+		s := &t.syms[i]
+		if cstring(t.tabs[s.tab], s.name, len(name)+1) == name {
+			return s.start, true
+		}
+	}
+	return 0, false
 }
 
 // finish sorts the symbols and gives an end to those without a size.
@@ -129,11 +145,21 @@ const maxNesting = 1 << 12
 // prefers: one with a size, not weak, global, with fewer leading underscores,
 // with a longer name. Between symbols nothing is found.
 func (t *Table) Lookup(addr uint64) (Sym, bool) {
-	i, ok := t.find(addr)
+	i, ok := t.Find(addr)
 	if !ok {
 		return Sym{}, false
 	}
-	return t.sym(i), true
+	return t.Sym(i), true
+}
+
+// Find is Lookup for callers that look up many addresses: it returns the
+// number of the symbol, the same for all its addresses, for Sym.
+func (t *Table) Find(addr uint64) (i int, ok bool) {
+	i, ok = t.find(addr)
+	if ok && t.spans != nil {
+		i = int(t.spans[i].first)
+	}
+	return i, ok
 }
 
 func (t *Table) find(addr uint64) (int, bool) {

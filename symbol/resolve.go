@@ -1,0 +1,421 @@
+// Package symbol gives the locations of a profile their names: it fetches the
+// files of each object from a store.Source, reads their symbols, and fills
+// Location.Func, Profile.Functions and Object.Note.
+//
+// A name is never taken from a file with another Build ID than the recorded
+// one. What has no name has a reason, and the reason has a text; see Reason.
+// What the names of an object rest on is in its ObjectOutcome.
+//
+// The result is the same for any number of workers.
+package symbol
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/perfark/perfark/internal/decode"
+	"github.com/perfark/perfark/objfile"
+	"github.com/perfark/perfark/profile"
+	"github.com/perfark/perfark/store"
+)
+
+// Options says how a profile is resolved. The zero value names nothing but
+// what the recording itself names.
+type Options struct {
+	Source  store.Source  // of files; nil if there is none
+	Workers int           // objects resolved at a time; 0 means GOMAXPROCS
+	Limits  decode.Limits // of each object
+}
+
+// Resolve names the locations of p. It replaces p.Functions and what an
+// earlier Resolve found. The error is that of the context; whatever else goes
+// wrong is in the Outcome.
+func Resolve(ctx context.Context, p *profile.Profile, o Options) (*Outcome, error) {
+	r := &resolver{p: p, o: o, kernels: map[int32]*kernel{}}
+	tasks := r.tasks()
+	out := &Outcome{Objects: make([]ObjectOutcome, len(p.Objects)), Unmapped: ObjectOutcome{Object: profile.None}, UnmappedKernel: ObjectOutcome{Object: profile.None}}
+	for i := range out.Objects {
+		out.Objects[i].Object = int32(i)
+	}
+	r.run(ctx, tasks)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	p.Functions = nil
+	for i := range p.Locations {
+		p.Locations[i].Func = profile.None
+	}
+	for _, t := range tasks {
+		t.assign(p)
+		out.Objects[t.object] = t.out
+	}
+	out.cover(p)
+	out.explain(p)
+	return out, nil
+}
+
+// explain gives outcomes with unnamed frames a reason if they have none yet,
+// and objects their notes.
+func (o *Outcome) explain(p *profile.Profile) {
+	if o.Unmapped.Frames > 0 {
+		o.Unmapped.Reason = NoMapping
+	}
+	for i := range o.Objects {
+		x := &o.Objects[i]
+		switch {
+		case x.Frames == x.FramesNamed:
+			x.Reason, x.Detail = Named, ""
+		case x.Reason == Named:
+			x.Reason = Gap
+		}
+		x.Hint = x.Reason.hint(p.Objects[i].Path)
+		note := string(x.Reason)
+		if x.Detail != "" {
+			note += ": " + x.Detail
+		}
+		if x.Unverified {
+			note = strings.TrimSuffix("unverified: the recording has no build id, the file was found by its path; "+note, "; ")
+		}
+		p.Objects[i].Note = note
+	}
+	o.Unmapped.Hint = o.Unmapped.Reason.hint("")
+	if o.UnmappedKernel.Frames > 0 {
+		o.UnmappedKernel.Reason = Hidden
+		o.UnmappedKernel.Hint = Hidden.hint("")
+	}
+}
+
+// A resolver is one run of Resolve.
+type resolver struct {
+	p *profile.Profile
+	o Options
+
+	mu      sync.Mutex
+	kernels map[int32]*kernel // by guest, see profile.Object.Guest
+}
+
+// A task is the work on one object. It belongs to one goroutine at a time.
+type task struct {
+	object int32
+	locs   []int32 // its locations, by address
+	funcs  []profile.Function
+	named  []int32 // by locs: index in funcs, or profile.None
+	out    ObjectOutcome
+}
+
+// tasks returns a task for each object that has locations, in the order of
+// objects.
+func (r *resolver) tasks() []*task {
+	by := make([][]int32, len(r.p.Objects))
+	for i, l := range r.p.Locations {
+		if l.Object >= 0 && int(l.Object) < len(by) {
+			by[l.Object] = append(by[l.Object], int32(i))
+		}
+	}
+	var out []*task
+	for i, locs := range by {
+		if len(locs) > 0 {
+			out = append(out, &task{object: int32(i), locs: locs, out: ObjectOutcome{Object: int32(i)}})
+		}
+	}
+	return out
+}
+
+// run works on all tasks, those with the most locations first, and returns
+// when all are done.
+func (r *resolver) run(ctx context.Context, tasks []*task) {
+	workers := r.o.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	order := slices.Clone(tasks)
+	slices.SortStableFunc(order, func(a, b *task) int { return cmp.Compare(len(b.locs), len(a.locs)) })
+	todo := make(chan *task, len(order))
+	for _, t := range order {
+		todo <- t
+	}
+	close(todo)
+	var wg sync.WaitGroup
+	for range min(workers, len(order)) {
+		wg.Go(func() {
+			for t := range todo {
+				if ctx.Err() == nil {
+					r.resolve(ctx, t)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// assign appends the functions of a finished task to the profile.
+func (t *task) assign(p *profile.Profile) {
+	base := int32(len(p.Functions))
+	p.Functions = append(p.Functions, t.funcs...)
+	for i, f := range t.named {
+		if f != profile.None {
+			p.Locations[t.locs[i]].Func = base + f
+		}
+	}
+}
+
+// A finder finds symbols by address.
+type finder interface {
+	Find(addr uint64) (i int, ok bool)
+	Sym(i int) objfile.Sym
+}
+
+// maxCopy is the longest name that is copied out of its string table, in
+// bytes. Longer ones share the table's bytes: thousands of symbols may have the
+// same name of a megabyte.
+const maxCopy = 4096
+
+// name looks up the locations of t. The finder's addresses are those of the
+// locations and shift more.
+func (t *task) name(p *profile.Profile, f finder, shift uint64, demangle func(string) string) {
+	slices.SortStableFunc(t.locs, func(a, b int32) int { return cmp.Compare(p.Locations[a].Addr, p.Locations[b].Addr) })
+	t.named = make([]int32, len(t.locs))
+	seen := map[int]int32{}
+	for n, l := range t.locs {
+		t.named[n] = profile.None
+		i, ok := f.Find(p.Locations[l].Addr + shift)
+		if !ok {
+			continue
+		}
+		fn, ok := seen[i]
+		if !ok {
+			s := f.Sym(i)
+			if len(s.Name) <= maxCopy {
+				s.Name = strings.Clone(s.Name)
+			}
+			fn = int32(len(t.funcs))
+			t.funcs = append(t.funcs, profile.Function{Object: t.object, Name: demangle(s.Name), Linkage: s.Name, Start: s.Start - shift, End: s.End - shift})
+			seen[i] = fn
+		}
+		t.named[n] = fn
+	}
+}
+
+func asIs(name string) string { return name }
+
+// resolve names the locations of one object.
+func (r *resolver) resolve(ctx context.Context, t *task) {
+	obj := &r.p.Objects[t.object]
+	switch obj.Kind {
+	case profile.KindFile:
+		r.file(ctx, t, obj, store.ELF)
+	case profile.KindVDSO:
+		r.file(ctx, t, obj, store.VDSO)
+		if t.out.Reason == NotFound || t.out.Reason == NoBuildID {
+			t.out.Reason = NoVDSO
+		}
+	case profile.KindKernel, profile.KindGuestKernel:
+		r.kernel(ctx, t, obj)
+	case profile.KindModule, profile.KindGuestModule:
+		r.module(ctx, t, obj)
+	case profile.KindPerfMap:
+		r.perfMap(ctx, t, obj)
+	case profile.KindBPF:
+		t.name(r.p, whole{obj}, 0, asIs)
+	default:
+		t.out.Reason = NotCode
+	}
+}
+
+// whole is a finder for code that has one symbol, its own name.
+type whole struct{ obj *profile.Object }
+
+func (w whole) Find(addr uint64) (int, bool) {
+	return 0, w.obj.End == 0 || w.obj.Start <= addr && addr < w.obj.End
+}
+
+func (w whole) Sym(int) objfile.Sym {
+	return objfile.Sym{Name: w.obj.Path, Start: w.obj.Start, End: w.obj.End}
+}
+
+// key returns the key of a file of obj.
+func key(obj *profile.Object, kind store.Kind) store.Key {
+	return store.Key{ID: obj.BuildID, Kind: kind, Path: obj.Path, PID: obj.PID, Maj: obj.Maj, Min: obj.Min, Ino: obj.Ino, InoGen: obj.InoGen}
+}
+
+// get asks the source for a file. The error wraps fs.ErrNotExist if there is
+// none.
+func (r *resolver) get(ctx context.Context, k store.Key) (*store.File, error) {
+	if r.o.Source == nil {
+		return nil, fmt.Errorf("%s: %w", k, fs.ErrNotExist)
+	}
+	return r.o.Source.Get(ctx, k)
+}
+
+func closeFile(f *store.File) {
+	if f != nil && f.Close != nil {
+		f.Close()
+	}
+}
+
+// errMismatch says that the Source broke its promise.
+var errMismatch = errors.New("build id differs")
+
+// open gets an ELF file and checks that its id is the one asked for, which
+// the Source promises.
+func (r *resolver) open(ctx context.Context, k store.Key, b *decode.Budget) (*objfile.File, *store.File, error) {
+	sf, err := r.get(ctx, k)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := objfile.Open(sf, sf.Size, sf.Origin, b)
+	if err == nil && k.ID != "" && !hasID(f, k) {
+		err = fmt.Errorf("%s: %w: it is %s", sf.Origin, errMismatch, f.BuildID())
+	}
+	if err != nil {
+		closeFile(sf)
+		return nil, nil, err
+	}
+	return f, sf, nil
+}
+
+func hasID(f *objfile.File, k store.Key) bool {
+	for _, id := range f.IDs() {
+		if id.Match(k.ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// file names the locations of an object that is an ELF file: of its own
+// symbols, and of its separate debug file if it has only some.
+func (r *resolver) file(ctx context.Context, t *task, obj *profile.Object, kind store.Kind) {
+	b := decode.NewBudget(r.o.Limits)
+	f, sf, err := r.open(ctx, key(obj, kind), b)
+	if f != nil {
+		defer closeFile(sf)
+		t.used(f, sf)
+	}
+	var debug *objfile.File
+	if kind == store.ELF && obj.BuildID != "" && (f == nil || f.Quality() < objfile.Symtab) {
+		d, df, derr := r.open(ctx, key(obj, store.Debug), b)
+		if derr == nil {
+			defer closeFile(df)
+			debug = d
+			t.used(d, df)
+		} else if !errors.Is(derr, fs.ErrNotExist) {
+			t.out.Warnings = append(t.out.Warnings, derr.Error())
+		}
+	}
+	var tab *objfile.Table
+	switch {
+	case f != nil && debug != nil:
+		tab, err = debug.SymbolsWith(f, objfile.SymbolOptions{})
+	case f != nil:
+		tab, err = f.Symbols(objfile.SymbolOptions{})
+	case debug != nil:
+		tab, err = debug.Symbols(objfile.SymbolOptions{})
+	}
+	t.warn(f)
+	t.warn(debug)
+	if tab == nil {
+		t.out.Reason, t.out.Detail = reason(err, obj)
+		return
+	}
+	t.name(r.p, tab, 0, objfile.Demangle)
+	switch {
+	case t.out.Quality >= objfile.Symtab:
+	case len(t.funcs) == 0:
+		t.out.Reason = Stripped
+	default:
+		t.out.Reason = Exported // of those that have no name
+	}
+}
+
+// used notes a file whose symbols are used.
+func (t *task) used(f *objfile.File, sf *store.File) {
+	t.out.Origins = append(t.out.Origins, sf.Origin)
+	t.out.Unverified = t.out.Unverified || sf.Unverified
+	t.out.Quality = max(t.out.Quality, f.Quality())
+}
+
+func (t *task) warn(f *objfile.File) {
+	if f == nil {
+		return
+	}
+	for _, w := range f.Warnings() {
+		t.out.Warnings = append(t.out.Warnings, w.Text)
+	}
+}
+
+// perfMap names code that was made at run time.
+func (r *resolver) perfMap(ctx context.Context, t *task, obj *profile.Object) {
+	sf, err := r.get(ctx, key(obj, store.PerfMap))
+	if err != nil {
+		t.out.Reason, t.out.Detail = reason(err, obj)
+		if t.out.Reason == NotFound || t.out.Reason == NoBuildID {
+			t.out.Reason = NoPerfMap
+		}
+		return
+	}
+	defer closeFile(sf)
+	tab, err := objfile.ReadPerfMap(io.NewSectionReader(sf, 0, sf.Size), decode.NewBudget(r.o.Limits))
+	if err != nil {
+		t.out.Reason, t.out.Detail = Damaged, err.Error()
+		return
+	}
+	t.out.Origins = append(t.out.Origins, sf.Origin)
+	t.name(r.p, tab, 0, asIs)
+}
+
+// reason turns the error of a Source or a reader into the reason why the
+// frames of obj have no names, with particulars.
+func reason(err error, obj *profile.Object) (Reason, string) {
+	switch {
+	case errors.Is(err, errMismatch):
+		return Mismatch, err.Error()
+	case errors.Is(err, objfile.ErrNoSymbols):
+		return Stripped, ""
+	case errors.Is(err, objfile.ErrNoRuntime):
+		return NoRuntime, ""
+	case errors.Is(err, objfile.ErrRestricted):
+		return Restricted, ""
+	case errors.Is(err, fs.ErrPermission):
+		return NotPermitted, err.Error()
+	}
+	for _, x := range store.Refusals(err) {
+		switch x.Reason {
+		case store.Replaced, store.NoID:
+			return Mismatch, x.Error()
+		case store.Ambiguous:
+			return Ambiguous, x.Error()
+		case store.Restricted:
+			return Restricted, x.Error()
+		case store.Unreadable:
+			return NotPermitted, x.Error()
+		case store.Deleted:
+			if strings.Contains(obj.Path, "memfd:") {
+				return Memfd, ""
+			}
+			return Deleted, ""
+		case store.Untied:
+			return NoBuildID, x.Error()
+		}
+		return NotFound, x.Error()
+	}
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
+		return Damaged, err.Error()
+	case strings.HasPrefix(strings.TrimPrefix(obj.Path, "/"), "memfd:"):
+		return Memfd, ""
+	case strings.HasSuffix(obj.Path, " (deleted)"):
+		return Deleted, ""
+	case obj.BuildID == "":
+		return NoBuildID, ""
+	}
+	return NotFound, ""
+}
