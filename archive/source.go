@@ -6,17 +6,14 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
+	"sync"
 
+	"github.com/perfark/perfark/buildid"
+	"github.com/perfark/perfark/objfile"
 	"github.com/perfark/perfark/store"
 )
-
-// Limits bounds what an archive from outside may cost. The zero value uses
-// the defaults.
-type Limits struct {
-	MaxBytes int64 // sum of the sizes of its members, in bytes; 0 means 64 GiB (--max-bytes)
-	MaxFiles int   // members; 0 means 1,000,000 (--max-files)
-	MaxRatio int   // bytes out per byte in, beyond the first 256 MiB; 0 means 250 (--max-ratio)
-}
 
 // OpenOptions says how to open an archive.
 type OpenOptions struct {
@@ -29,24 +26,29 @@ type OpenOptions struct {
 // in it without unpacking them. All methods may be called from many
 // goroutines.
 type Archive struct {
-	name     string
-	manifest *Manifest
+	name string
+	x    *index
+	file *os.File // nil if New was called
+
+	mu  sync.Mutex
+	ids map[string]idResult // by name in the tree
 }
 
-// Open opens any archive we read: ours, perf's, by its contents and not its
-// name. A bundle is read in place; everything else is decompressed once, to a
-// file in Temp that has no name.
+// An idResult is what reading the id of a file gave.
+type idResult struct {
+	id  buildid.ID
+	err error
+}
+
+// Open opens any archive we read, ours and perf's, by its contents and not its
+// name. A bundle and a .tar.zst of ours are read in place; everything else is
+// decompressed once, to a file in Temp that has no name.
 func Open(ctx context.Context, name string, o OpenOptions) (*Archive, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	st, err := f.Stat()
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	a, err := New(ctx, f, st.Size(), name, o)
+	a, err := openFile(ctx, f, o)
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -54,27 +56,187 @@ func Open(ctx context.Context, name string, o OpenOptions) (*Archive, error) {
 	return a, nil
 }
 
-// New is Open for an archive of size bytes in r.
+func openFile(ctx context.Context, f *os.File, o OpenOptions) (*Archive, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("not a regular file")
+	}
+	a, err := New(ctx, f, st.Size(), f.Name(), o)
+	if err != nil {
+		return nil, err
+	}
+	a.file = f
+	return a, nil
+}
+
+// New is Open for an archive of size bytes in r. The name is for people.
 func New(ctx context.Context, r io.ReaderAt, size int64, name string, o OpenOptions) (*Archive, error) {
-	return &Archive{name: name}, nil
+	x, err := openIndex(ctx, r, size, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Archive{name: name, x: x, ids: map[string]idResult{}}, nil
 }
 
 // Manifest returns the manifest, or nil if the archive has none: perf's have
 // none.
-func (a *Archive) Manifest() *Manifest { return a.manifest }
+func (a *Archive) Manifest() *Manifest { return a.x.manifest }
 
 // Data returns the perf.data in the archive and its size in bytes; false if
 // there is none.
-func (a *Archive) Data() (io.ReaderAt, int64, bool) { return nil, 0, false }
+func (a *Archive) Data() (io.ReaderAt, int64, bool) {
+	e := a.x.data
+	if e == nil {
+		return nil, 0, false
+	}
+	return io.NewSectionReader(a.x.dataImg, e.off, e.size), e.size, true
+}
 
 // Objects lists the objects in the archive: those of the manifest, or what
-// the names in an archive of perf say.
-func (a *Archive) Objects() []Object { return nil }
+// the names in an archive of perf say. Without a manifest there are no sums
+// and no samples.
+func (a *Archive) Objects() []Object { return a.x.objects }
+
+// Dangling lists the ids, in hex, whose link leads to nothing: perf archive
+// writes such links for objects it did not find.
+func (a *Archive) Dangling() []string { return a.x.dangling }
+
+// OpenMember opens a file of the archive by its name in the tree.
+func (a *Archive) OpenMember(name Name) (*store.File, error) {
+	e := a.x.files[string(name)]
+	if e == nil {
+		return nil, fmt.Errorf("%s: %q: %w", a.name, name, fs.ErrNotExist)
+	}
+	return &store.File{
+		ReaderAt: io.NewSectionReader(a.x.img, e.off, e.size),
+		Size:     e.size,
+		Origin:   a.name + ": " + e.name,
+		Close:    func() error { return nil },
+	}, nil
+}
 
 // Get opens a file of the archive. See store.Source.
 func (a *Archive) Get(ctx context.Context, k store.Key) (*store.File, error) {
-	return nil, fmt.Errorf("%s: %w", a.name, fs.ErrNotExist)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	none := fmt.Errorf("%s: no %v: %w", a.name, k, fs.ErrNotExist)
+	var found []*Object
+	for i := range a.x.objects {
+		if o := &a.x.objects[i]; wanted(o, k) && o.file(k.Kind) != nil {
+			found = append(found, o)
+		}
+	}
+	if len(found) == 0 {
+		return nil, none
+	}
+	if len(found) > 1 {
+		// The id alone does not tell: the path must.
+		same := slices.DeleteFunc(slices.Clone(found), func(o *Object) bool { return !o.at(k.Path) })
+		switch {
+		case len(same) > 0:
+			found = same
+		case k.ID != "" && !a.alike(found, k.Kind):
+			return nil, &store.RefusedError{Path: a.name, Reason: store.Ambiguous,
+				Why: fmt.Sprintf("%d different files have build id %s, and none has the path %q", len(found), k.ID, k.Path)}
+		}
+	}
+	o := found[0]
+	f, err := a.OpenMember(o.file(k.Kind).Name)
+	if err != nil {
+		return nil, err
+	}
+	f.Bound = o.at(k.Path)
+	if k.Kind == store.PerfMap || k.ID == "" {
+		f.Unverified = k.Kind != store.PerfMap
+		return f, nil
+	}
+	if k.Kind == store.Kallsyms {
+		return f, nil
+	}
+	got := a.idOf(o.file(k.Kind).Name, f)
+	switch {
+	case got.err != nil:
+		return nil, &store.RefusedError{Path: f.Origin, Reason: store.Malformed, Err: got.err}
+	case !got.id.Match(k.ID):
+		return nil, &store.RefusedError{Path: f.Origin, Reason: store.Replaced, Got: got.id,
+			Why: fmt.Sprintf("carries build id %s, want %s", orNone(got.id), k.ID)}
+	}
+	return f, nil
+}
+
+func orNone(id buildid.ID) string {
+	if id == "" {
+		return "none"
+	}
+	return id.String()
+}
+
+// idOf returns the id that a file carries.
+func (a *Archive) idOf(name Name, f *store.File) idResult {
+	a.mu.Lock()
+	r, ok := a.ids[string(name)]
+	a.mu.Unlock()
+	if ok {
+		return r
+	}
+	r.id, r.err = objfile.ReadBuildID(f, f.Size)
+	a.mu.Lock()
+	a.ids[string(name)] = r
+	a.mu.Unlock()
+	return r
+}
+
+// alike reports whether all objects have the same bytes.
+func (a *Archive) alike(list []*Object, kind store.Kind) bool {
+	first := list[0].file(kind)
+	for _, o := range list[1:] {
+		if f := o.file(kind); f.SHA256 != first.SHA256 || f.Size != first.Size {
+			return false
+		}
+	}
+	return true
+}
+
+// wanted reports whether o may be what k asks for.
+func wanted(o *Object, k store.Key) bool {
+	switch {
+	case k.Kind == store.PerfMap:
+		return o.PID == k.PID
+	case k.ID != "":
+		return o.ID.Match(k.ID)
+	}
+	return o.ID == "" && o.at(k.Path)
+}
+
+// at reports whether o was recorded under a path. Without a manifest the path
+// is that of the tree, less its first slash.
+func (o *Object) at(p string) bool {
+	return p != "" && slices.ContainsFunc(o.Paths, func(q Name) bool {
+		return string(q) == p || strings.TrimLeft(string(q), "/") == strings.TrimLeft(p, "/")
+	})
+}
+
+// file returns the file of a kind, nil if there is none.
+func (o *Object) file(kind store.Kind) *File {
+	for i := range o.Files {
+		if o.Files[i].Kind == kind {
+			return &o.Files[i]
+		}
+	}
+	return nil
 }
 
 // Close frees what Open opened.
-func (a *Archive) Close() error { return nil }
+func (a *Archive) Close() error {
+	err := a.x.Close()
+	if a.file != nil {
+		if e := a.file.Close(); err == nil {
+			err = e
+		}
+	}
+	return err
+}

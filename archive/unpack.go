@@ -1,0 +1,591 @@
+package archive
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/perfark/perfark/buildid"
+	"github.com/perfark/perfark/store"
+)
+
+// UnpackOptions says where to unpack, and bounds what is accepted.
+type UnpackOptions struct {
+	Dir     string // the ~/.debug directory; it is made if it is not there
+	DataDir string // where the perf.data of a bundle goes; "" means the current directory
+	// Force replaces a perf.data that is there, and objects that differ from
+	// those of the archive though they have the same name.
+	Force    bool
+	Limits   Limits
+	Temp     string // directory for what must be decompressed first; "" means os.TempDir
+	Workers  int    // 0 means one per CPU
+	Progress Progress
+}
+
+// Unpacked says what became of an archive.
+type Unpacked struct {
+	Files   []UnpackedFile // sorted by name
+	Data    string         // the perf.data that was written, "" if none
+	Missing []Missing      // what the manifest says is not in the archive
+}
+
+// An Outcome is what became of a file.
+type Outcome string
+
+// The outcomes.
+const (
+	Added   Outcome = "added"
+	Kept    Outcome = "kept"    // one as good was there already
+	Refused Outcome = "refused" // see Why
+)
+
+// An UnpackedFile is what became of a file of an archive.
+type UnpackedFile struct {
+	Outcome Outcome    `json:"outcome"`
+	ID      buildid.ID `json:"id,omitempty"`
+	Kind    store.Kind `json:"kind"`
+	Name    Name       `json:"name"` // in the tree
+	Size    int64      `json:"size"` // bytes
+	Why     string     `json:"why,omitempty"`
+}
+
+// Refused returns how many files were refused.
+func (u *Unpacked) Refused() int {
+	n := 0
+	for _, f := range u.Files {
+		if f.Outcome == Refused {
+			n++
+		}
+	}
+	return n
+}
+
+// Unpack puts the objects of an archive into a ~/.debug directory, where perf
+// and perfark find them, and its perf.data into another. It reads everything
+// that Open reads. The archive is read twice; what is not a regular file is
+// copied to a temporary one first.
+//
+// The archive is not trusted. All its headers and its manifest are checked
+// before anything is written, and one bad entry refuses the whole. No link of
+// the archive is made: a link from an id to its object is made by us when the
+// object is there. Every file is copied to a temporary name, its size, its
+// SHA-256 and its Build ID are verified, and then it gets its name; a file that
+// fails that is refused and the others go on. Nothing is written outside of
+// Dir and DataDir, whatever links others put there meanwhile, and not into a
+// directory that others may write to.
+//
+// The result is not nil if something may have been written, also with an error.
+func Unpack(ctx context.Context, r io.Reader, o UnpackOptions) (*Unpacked, error) {
+	f, size, done, err := seekableInput(ctx, r, o)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	x, err := openIndex(ctx, f, size, OpenOptions{Limits: o.Limits, Temp: o.Temp, Progress: o.Progress})
+	if err != nil {
+		return nil, err
+	}
+	defer x.Close()
+	u := &unpacker{ctx: ctx, x: x, o: o}
+	return u.run()
+}
+
+// seekableInput returns r as a file that can be read twice.
+func seekableInput(ctx context.Context, r io.Reader, o UnpackOptions) (f *os.File, size int64, done func() error, err error) {
+	if f, ok := r.(*os.File); ok {
+		if st, err := f.Stat(); err == nil && st.Mode().IsRegular() {
+			return f, st.Size(), func() error { return nil }, nil
+		} else if err == nil && st.IsDir() {
+			return nil, 0, nil, fmt.Errorf("is a directory")
+		}
+	}
+	f, err = tempFile(o.Temp)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	if d, ok := r.(interface{ SetReadDeadline(time.Time) error }); ok {
+		// Wakes a read that waits, where the system can.
+		defer context.AfterFunc(ctx, func() { d.SetReadDeadline(time.Now()) })()
+	}
+	most := o.Limits.withDefaults().MaxBytes
+	n, err := io.Copy(struct{ io.Writer }{f}, io.LimitReader(&ctxReader{ctx, r}, most+1))
+	if e := context.Cause(ctx); e != nil {
+		err = e
+	} else if err == nil && n > most {
+		err = fmt.Errorf("more than %d bytes; raise the limit with --max-bytes", most)
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, nil, err
+	}
+	return f, n, f.Close, nil
+}
+
+// A ctxReader fails once its context is done.
+type ctxReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c *ctxReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}
+
+// An unpacker is the state of one Unpack.
+type unpacker struct {
+	ctx  context.Context
+	x    *index
+	o    UnpackOptions
+	root *os.Root // of Dir
+
+	mu          sync.Mutex
+	files       []UnpackedFile
+	done, total int64
+}
+
+func (u *unpacker) run() (*Unpacked, error) {
+	data, err := u.checkData()
+	if err != nil {
+		return nil, err
+	}
+	if err := u.checkSpace(); err != nil {
+		return nil, err
+	}
+	if err := u.openRoot(); err != nil {
+		return nil, err
+	}
+	defer u.root.Close()
+	err = u.objects()
+	if err == nil && u.x.raw != nil {
+		err = u.manifest()
+	}
+	res := &Unpacked{}
+	if err == nil && data != "" {
+		if err = u.writeData(data); err == nil {
+			res.Data = data
+		}
+	}
+	slices.SortFunc(u.files, func(a, b UnpackedFile) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	res.Files = u.files
+	if m := u.x.manifest; m != nil {
+		res.Missing = m.Missing
+	}
+	return res, err
+}
+
+// checkSpace fails if the files do not fit.
+func (u *unpacker) checkSpace() error {
+	for _, e := range u.x.files {
+		u.total += e.size
+	}
+	if u.x.data != nil {
+		u.total += u.x.data.size
+	}
+	const reserve = 16 << 20
+	for dir := filepath.Clean(u.o.Dir); ; dir = filepath.Dir(dir) {
+		var st unix.Statfs_t
+		err := unix.Statfs(dir, &st)
+		if err == unix.ENOENT && dir != filepath.Dir(dir) {
+			continue
+		}
+		if err != nil {
+			return nil // others will say what is wrong with it
+		}
+		if free := int64(st.Bavail) * st.Bsize; u.total > free-reserve {
+			return fmt.Errorf("%s: %d bytes to unpack, but only %d are free", u.o.Dir, u.total, free)
+		}
+		return nil
+	}
+}
+
+// openRoot opens the tree, and makes it if it is not there.
+func (u *unpacker) openRoot() error {
+	if err := os.MkdirAll(u.o.Dir, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(u.o.Dir)
+	if err != nil {
+		return err
+	}
+	fi, err := root.Stat(".")
+	if err == nil {
+		err = private(u.o.Dir, fi)
+	}
+	if err != nil {
+		root.Close()
+		return err
+	}
+	u.root = root
+	return nil
+}
+
+// private fails if somebody else may plant something in a directory.
+func private(name string, fi fs.FileInfo) error {
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	uid := int(st.Uid)
+	me := os.Geteuid()
+	switch perm := fi.Mode().Perm(); {
+	case uid != me && uid != 0:
+		return fmt.Errorf("%s: refused: owned by user %d, and we are user %d", name, uid, me)
+	case uid != me && perm&0o022 != 0, perm&0o002 != 0:
+		return fmt.Errorf("%s: refused: others may write to it (mode %#o)", name, perm)
+	}
+	return nil
+}
+
+// objects puts all files into the tree.
+func (u *unpacker) objects() error {
+	workers := u.o.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	g, ctx := errgroup.WithContext(u.ctx)
+	g.SetLimit(min(workers, 8))
+	cache := store.Cache(u.o.Dir)
+	for i := range u.x.objects {
+		if ctx.Err() != nil {
+			break
+		}
+		g.Go(func() error { return u.object(ctx, cache, &u.x.objects[i]) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for _, id := range u.x.dangling {
+		b, _ := buildid.Parse(id)
+		u.note(UnpackedFile{Outcome: Refused, ID: b, Kind: store.ELF, Name: Name(u.x.links[id]), Why: "the archive has a link to it, but not the object"})
+	}
+	return u.ctx.Err()
+}
+
+func (u *unpacker) note(f UnpackedFile) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.files = append(u.files, f)
+}
+
+// object puts the files of one object into the tree. It returns an error only
+// if going on makes no sense.
+func (u *unpacker) object(ctx context.Context, cache *store.BuildIDCache, o *Object) error {
+	for i := range o.Files {
+		f := &o.Files[i]
+		out := UnpackedFile{Outcome: Added, ID: o.ID, Kind: f.Kind, Name: f.Name, Size: f.Size}
+		var err error
+		if f.Kind == store.PerfMap {
+			err = u.own(ctx, &out, f)
+		} else {
+			err = u.put(ctx, cache, o, f, &out)
+		}
+		if err != nil {
+			if fatal(ctx, err) {
+				return err
+			}
+			out.Outcome, out.Why = Refused, err.Error()
+		}
+		u.note(out)
+	}
+	return nil
+}
+
+// fatal reports whether an error is not about one file.
+func fatal(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EROFS) ||
+		errors.Is(err, unix.EIO) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
+}
+
+// put stores an object under its path and under all others it was recorded
+// with.
+func (u *unpacker) put(ctx context.Context, cache *store.BuildIDCache, o *Object, f *File, out *UnpackedFile) error {
+	e := u.x.files[string(f.Name)]
+	src := &summed{r: io.NewSectionReader(u.x.img, e.off, e.size), size: e.size, want: f.SHA256, seen: u.progress(string(f.Name))}
+	file := &store.File{ReaderAt: src, Size: e.size, Origin: e.name, Close: func() error { return nil }, Info: memberInfo(e)}
+	dir, _, _, err := splitObject(string(f.Name))
+	if err != nil {
+		return err
+	}
+	res, err := cache.Put(ctx, store.Key{ID: o.ID, Kind: f.Kind, Path: dir}, file, store.PutOptions{Update: u.o.Force})
+	if err != nil {
+		return err
+	}
+	if res.Stored && f.SHA256 != "" && !src.ok {
+		return fmt.Errorf("%q: was not verified", f.Name)
+	}
+	if !res.Stored {
+		out.Outcome = Kept
+	}
+	if res.Conflict != "" {
+		out.Why = fmt.Sprintf("build id %s leads to a different program, %s", o.ID, res.Conflict)
+	}
+	if o.ID == "" || f.Kind != store.ELF {
+		return nil
+	}
+	const most = 64
+	for _, p := range o.Paths[:min(len(o.Paths), most)] {
+		if treePath(string(p)) == dir {
+			continue
+		}
+		if _, err := cache.Put(ctx, store.Key{ID: o.ID, Kind: f.Kind, Path: string(p)}, file, store.PutOptions{}); err != nil {
+			if fatal(ctx, err) {
+				return err
+			}
+			out.Why = err.Error()
+		}
+	}
+	return nil
+}
+
+// memberInfo gives a file of the archive the mode it is to have.
+func memberInfo(e *inEntry) fs.FileInfo {
+	return (&tar.Header{Name: e.name, Typeflag: tar.TypeReg, Size: e.size, Mode: 0o644, ModTime: e.mtime}).FileInfo()
+}
+
+func (u *unpacker) progress(what string) func(n int) {
+	return func(n int) {
+		if u.o.Progress == nil {
+			return
+		}
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.done += int64(n)
+		u.o.Progress(min(u.done, u.total), u.total, what)
+	}
+}
+
+// A summed checks the SHA-256 of a file that is read from start to end. Reads
+// at other places do not count. The read that ends at the end of the file
+// fails if the sum is not the one wanted.
+type summed struct {
+	r    io.ReaderAt
+	size int64
+	want string // in hex; "" if unknown
+	seen func(n int)
+
+	h    hash.Hash
+	next int64
+	ok   bool // the whole file was read and has the sum
+}
+
+func (s *summed) ReadAt(p []byte, off int64) (int, error) {
+	n, err := s.r.ReadAt(p, off)
+	if off == 0 {
+		s.h, s.next = sha256.New(), 0
+	}
+	if s.h == nil || off != s.next || n == 0 {
+		return n, err
+	}
+	s.h.Write(p[:n])
+	s.next += int64(n)
+	if n > 64<<10 {
+		s.seen(n)
+	}
+	if s.next == s.size && s.want != "" {
+		got := hex.EncodeToString(s.h.Sum(nil))
+		if got != s.want {
+			return 0, fmt.Errorf("sha256 is %s, but the manifest says %s", got, s.want)
+		}
+		s.ok = true
+	}
+	return n, err
+}
+
+// own writes a file into our own directory of the tree.
+func (u *unpacker) own(ctx context.Context, out *UnpackedFile, f *File) error {
+	e := u.x.files[string(f.Name)]
+	kept, err := install(ctx, u.root, string(f.Name), &source{
+		r: io.NewSectionReader(u.x.img, e.off, e.size), size: e.size, sum: f.SHA256}, u.o.Force)
+	if kept {
+		out.Outcome = Kept
+	}
+	return err
+}
+
+// manifest keeps the manifest in the tree, so that it says later what is known
+// of the objects.
+func (u *unpacker) manifest() error {
+	sum := sha256.Sum256(u.x.raw)
+	_, err := install(u.ctx, u.root, ManifestName(u.x.raw), &source{
+		r: strings.NewReader(string(u.x.raw)), size: int64(len(u.x.raw)), sum: hex.EncodeToString(sum[:])}, u.o.Force)
+	return err
+}
+
+// A source is a file to be installed.
+type source struct {
+	r     io.ReaderAt
+	size  int64
+	sum   string // SHA-256 in hex; "" if unknown
+	mtime time.Time
+}
+
+// tempPrefix is how temporary names in a tree begin. The store removes those
+// that killed processes left.
+const tempPrefix = ".perfark-tmp-"
+
+// install writes a file under name in root, whole or not at all. A file of the
+// same bytes that is there is kept; a different one is an error, or replaced
+// with force.
+func install(ctx context.Context, root *os.Root, name string, s *source, force bool) (kept bool, err error) {
+	if same(ctx, root, name, s) {
+		return true, nil
+	}
+	if !force {
+		if _, err := root.Lstat(name); err == nil {
+			return false, fmt.Errorf("%q: is there and differs", name)
+		}
+	}
+	if err := mkdirs(root, path.Dir(name)); err != nil {
+		return false, err
+	}
+	temp := tempPrefix + rand.Text()
+	f, err := root.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	defer root.Remove(temp) // fails once it was renamed
+	h := sha256.New()
+	if err := stream(ctx, s.r, s.size, io.MultiWriter(f, h)); err != nil {
+		return false, fmt.Errorf("%q: %w", name, err)
+	}
+	if got := hex.EncodeToString(h.Sum(nil)); s.sum != "" && got != s.sum {
+		return false, fmt.Errorf("%q: sha256 is %s, but the manifest says %s", name, got, s.sum)
+	}
+	if err := f.Sync(); err != nil {
+		return false, err
+	}
+	if !s.mtime.IsZero() {
+		if err := root.Chtimes(temp, s.mtime, s.mtime); err != nil {
+			return false, err
+		}
+	}
+	if force {
+		err = root.Rename(temp, name)
+	} else if err = root.Link(temp, name); errors.Is(err, fs.ErrExist) {
+		if same(ctx, root, name, s) { // another unpacker was faster
+			return true, nil
+		}
+		return false, fmt.Errorf("%q: is there and differs", name)
+	} else if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) {
+		err = root.Rename(temp, name) // no links on this file system
+	}
+	if err != nil {
+		return false, err
+	}
+	if d, err := root.Open(path.Dir(name)); err == nil {
+		d.Sync() // not every file system can
+		d.Close()
+	}
+	return false, nil
+}
+
+// same reports whether the file that is there has the bytes of s.
+func same(ctx context.Context, root *os.Root, name string, s *source) bool {
+	fi, err := root.Lstat(name)
+	if err != nil || !fi.Mode().IsRegular() || fi.Size() != s.size {
+		return false
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	a, b := sha256.New(), sha256.New()
+	return stream(ctx, f, s.size, a) == nil && stream(ctx, s.r, s.size, b) == nil && string(a.Sum(nil)) == string(b.Sum(nil))
+}
+
+// mkdirs makes a directory and those above it. None of them may be a link.
+func mkdirs(root *os.Root, dir string) error {
+	if dir == "." {
+		return nil
+	}
+	if err := mkdirs(root, path.Dir(dir)); err != nil {
+		return err
+	}
+	if err := root.Mkdir(dir, 0o755); err == nil || !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	fi, err := root.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if !fi.IsDir() {
+		return fmt.Errorf("%s/%s: refused: not a directory", root.Name(), dir)
+	}
+	return private(root.Name()+"/"+dir, fi)
+}
+
+// checkData returns the name for the perf.data, "" if the archive has none. It
+// fails if a different one is there.
+func (u *unpacker) checkData() (string, error) {
+	e := u.x.data
+	if e == nil {
+		return "", nil
+	}
+	name := filepath.Join(u.o.DataDir, path.Base(e.name))
+	fi, err := os.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return name, nil
+	case err != nil:
+		return "", err
+	case fi.IsDir():
+		return "", fmt.Errorf("%s: is a directory", name)
+	case u.o.Force:
+		return name, nil
+	}
+	root, err := os.OpenRoot(filepath.Dir(name))
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	if same(u.ctx, root, filepath.Base(name), u.dataSource()) {
+		return name, nil
+	}
+	return "", fmt.Errorf("%s: is there; it is replaced with --force only", name)
+}
+
+func (u *unpacker) dataSource() *source {
+	e := u.x.data
+	s := &source{r: io.NewSectionReader(u.x.dataImg, e.off, e.size), size: e.size, mtime: e.mtime}
+	if m := u.x.manifest; m != nil && m.Data != nil {
+		s.sum = m.Data.SHA256
+	}
+	return s
+}
+
+func (u *unpacker) writeData(name string) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	_, err = install(u.ctx, root, filepath.Base(name), u.dataSource(), u.o.Force)
+	return err
+}
