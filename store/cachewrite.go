@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"syscall"
 
 	"github.com/perfark/perfark/buildid"
 	"github.com/perfark/perfark/objfile"
@@ -78,7 +79,7 @@ func (c *BuildIDCache) Put(ctx context.Context, k Key, f *File, o PutOptions) (P
 	// A directory that gc finds empty may go while we write into it.
 	for try := 0; ; try++ {
 		res, err := w.put(ctx, k, dir, f, o)
-		if errors.Is(err, fs.ErrNotExist) && try < 3 {
+		if errors.Is(err, syscall.ENOENT) && try < 3 {
 			continue
 		}
 		return res, err
@@ -278,14 +279,14 @@ func (w *treeWriter) share(k Key, home string, f *File, o PutOptions) bool {
 // copy copies f to a temporary file and verifies the copy. It returns the
 // file's name and the hash of its bytes.
 func (w *treeWriter) copy(ctx context.Context, k Key, f *File) (name, sum string, err error) {
-	t, name, err := w.temp()
+	t, tmp, err := w.temp()
 	if err != nil {
 		return "", "", err
 	}
 	defer t.Close()
 	defer func() {
 		if err != nil {
-			w.root.Remove(name)
+			w.root.Remove(tmp)
 		}
 	}()
 	h := sha256.New()
@@ -309,7 +310,7 @@ func (w *treeWriter) copy(ctx context.Context, k Key, f *File) (name, sum string
 	if err := t.Sync(); err != nil {
 		return "", "", err
 	}
-	return name, hex.EncodeToString(h.Sum(nil)), nil
+	return tmp, hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // mode returns the mode of a copy. Kernel addresses are the owner's alone; an

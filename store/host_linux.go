@@ -65,10 +65,10 @@ func (h *host) Get(ctx context.Context, k Key) (*File, error) {
 		// No file of a guest is on its host.
 	case k.Kind == Kallsyms:
 		f = h.kallsyms(s)
-	case k.Kind == VDSO || isVDSO(k.Path):
+	case k.Kind == VDSO || k.Kind == ELF && isVDSO(k.Path):
 		f = h.vdso(s)
-	case k.Kind == Debug:
-		// DebugDirs and Debuglinks know where these are.
+	case k.Kind != ELF:
+		// DebugDirs and Debuglinks know where debug files are.
 	case isKernel(k.Path):
 		f = h.image(s)
 	case isModule(k.Path):
