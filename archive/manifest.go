@@ -35,6 +35,8 @@ type Manifest struct {
 	Data    *Data     `json:"data,omitempty"` // the perf.data the archive was made for
 	Objects []Object  `json:"objects"`
 	Missing []Missing `json:"missing,omitempty"`
+
+	Coverage *Coverage `json:"coverage,omitempty"` // of the replay before the archive got its name
 }
 
 // A Host is where the profile was recorded, as its perf.data tells.

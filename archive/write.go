@@ -1,0 +1,294 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/perfark/perfark/store"
+	"github.com/perfark/perfark/symbol"
+)
+
+// A draft is a file that has no name of its own until it is complete. Where
+// the file system allows it has none at all, so that nothing is left of it
+// when the process is killed.
+type draft struct {
+	*os.File
+	name string // the final name
+	temp string // its name now; "" if it has none
+}
+
+// newDraft begins a file that will be name. It refuses a name that is there
+// and not a regular file: a link would have to be followed or replaced, and
+// both may not be meant.
+func newDraft(name string) (*draft, error) {
+	fi, err := os.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	case fi.Mode()&fs.ModeSymlink != 0:
+		return nil, fmt.Errorf("%q: a symbolic link is not written through; name the file it should be", name)
+	case !fi.Mode().IsRegular():
+		return nil, fmt.Errorf("%q: not a regular file", name)
+	}
+	d := &draft{name: name}
+	d.sweep()
+	dir := filepath.Dir(name)
+	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err == nil {
+		d.File = os.NewFile(uintptr(fd), name)
+		if unix.Access(d.proc(), unix.R_OK) == nil {
+			return d, nil
+		}
+		d.File.Close()
+	}
+	d.File, err = os.CreateTemp(dir, strings.ReplaceAll(d.prefix(), "*", "_")+"*")
+	if err != nil {
+		return nil, err
+	}
+	d.temp = d.File.Name()
+	if err := unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		d.abort()
+		return nil, fmt.Errorf("%q: %w", d.temp, err)
+	}
+	return d, nil
+}
+
+// proc is a name for the open file.
+func (d *draft) proc() string { return fmt.Sprintf("/proc/self/fd/%d", d.Fd()) }
+
+// prefix is how the temporary names of d begin.
+func (d *draft) prefix() string {
+	base := filepath.Base(d.name)
+	return "." + base[:min(len(base), 200)] + ".perfark-"
+}
+
+// sweep removes what killed processes left under temporary names of d. A file
+// that is still being written is locked.
+func (d *draft) sweep() {
+	dir := filepath.Dir(d.name)
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range list {
+		if !strings.HasPrefix(e.Name(), d.prefix()) || !e.Type().IsRegular() {
+			continue
+		}
+		name := filepath.Join(dir, e.Name())
+		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue
+		}
+		var st unix.Stat_t
+		if unix.Fstat(fd, &st) == nil && int(st.Uid) == os.Geteuid() && unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
+			os.Remove(name)
+		}
+		unix.Close(fd)
+	}
+}
+
+// commit gives the file its name, over a file that has it, and makes that
+// last. After an error nothing has changed.
+func (d *draft) commit() error {
+	if err := d.Sync(); err != nil {
+		return err
+	}
+	if err := d.place(); err != nil {
+		return err
+	}
+	d.temp = ""
+	dir, err := os.Open(filepath.Dir(d.name))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := dir.Sync(); err != nil && !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	return d.File.Close()
+}
+
+func (d *draft) place() error {
+	if d.temp == "" {
+		// A link cannot replace a file, a rename can.
+		if err := unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+			return err
+		}
+		err := unix.EEXIST
+		for i := 0; err == unix.EEXIST && i < 1000; i++ {
+			d.temp = filepath.Join(filepath.Dir(d.name), fmt.Sprintf("%s%d-%d", d.prefix(), os.Getpid(), i))
+			e := unix.Linkat(unix.AT_FDCWD, d.proc(), unix.AT_FDCWD, d.temp, unix.AT_SYMLINK_FOLLOW)
+			err, _ = e.(unix.Errno)
+		}
+		if err != 0 {
+			d.temp = ""
+			return &os.LinkError{Op: "link", Old: d.proc(), New: d.name, Err: err}
+		}
+	}
+	return os.Rename(d.temp, d.name)
+}
+
+// abort removes the file.
+func (d *draft) abort() {
+	d.File.Close()
+	if d.temp != "" {
+		os.Remove(d.temp)
+	}
+}
+
+// noSpace adds to an error for a full disk how much is free on it.
+func noSpace(name string, err error) error {
+	var st unix.Statfs_t
+	if !errors.Is(err, unix.ENOSPC) || unix.Statfs(filepath.Dir(name), &st) != nil {
+		return err
+	}
+	return fmt.Errorf("%w; %d bytes are free in %q", err, int64(st.Bavail)*st.Bsize, filepath.Dir(name))
+}
+
+// write encodes the archive into d.
+func (pl *Plan) write(ctx context.Context, w io.Writer, m *Manifest, o EncodeOptions) error {
+	c := Contents{
+		Data: func() (io.ReadCloser, error) {
+			d := pl.o.Data
+			return io.NopCloser(io.NewSectionReader(d.ReaderAt, 0, d.Size)), nil
+		},
+		File: func(f *File) (io.ReadCloser, error) {
+			p, ok := pl.open[f.Name]
+			if !ok {
+				return nil, fmt.Errorf("%q: not in the plan", f.Name)
+			}
+			return io.NopCloser(io.NewSectionReader(p.file, 0, p.file.Size)), nil
+		},
+	}
+	return Encode(ctx, w, m, c, o)
+}
+
+// ErrNothing says that there is not one file to put into an archive.
+var ErrNothing = errors.New("nothing to archive")
+
+// A Result says what an archive holds.
+type Result struct {
+	Manifest *Manifest
+	Outcome  *symbol.Outcome // of the replay
+	Size     int64           // of the archive, in bytes
+}
+
+// PackOptions says how to write the archive of a plan.
+type PackOptions struct {
+	EncodeOptions
+	Empty bool   // write it even if no object is in it
+	Temp  string // directory for copies of files that do not hold still; "" means os.TempDir
+}
+
+// Pack reads the files of the plan, resolves every frame of the profile from
+// what it read, and writes the archive under name. The file is there if and
+// only if it is complete and every byte in it is one that was verified; an
+// older file of that name stays until then. The error wraps ErrNothing if no
+// object was found.
+func (pl *Plan) Pack(ctx context.Context, name string, o PackOptions) (*Result, error) {
+	if o.Progress == nil {
+		o.Progress = pl.o.Progress
+	}
+	for try := 1; ; try++ {
+		if err := pl.collect(ctx); err != nil {
+			return nil, err
+		}
+		m := pl.manifest()
+		if len(m.Objects) == 0 && !o.Empty {
+			return &Result{Manifest: m}, fmt.Errorf("%w: no object of the profile was found", ErrNothing)
+		}
+		r := &Result{Manifest: m}
+		var err error
+		if r.Outcome, err = pl.replay(ctx, m); err != nil {
+			return nil, err
+		}
+		r.Size, err = pl.writeFile(ctx, name, m, o.EncodeOptions)
+		if err == nil {
+			return r, nil
+		}
+		changed, ok := errors.AsType[*ChangedError](err)
+		if !ok || try == readTries || !pl.settle(ctx, changed.Name, o.Temp) {
+			return nil, err
+		}
+	}
+}
+
+// writeFile writes the archive to a file of its own and gives it its name.
+func (pl *Plan) writeFile(ctx context.Context, name string, m *Manifest, o EncodeOptions) (size int64, err error) {
+	d, err := newDraft(name)
+	if err != nil {
+		return 0, noSpace(name, err)
+	}
+	defer func() {
+		if err != nil {
+			d.abort()
+			err = noSpace(name, err)
+		}
+	}()
+	if err := pl.write(ctx, d, m, o); err != nil {
+		return 0, err
+	}
+	if size, err = d.Seek(0, io.SeekEnd); err != nil {
+		return 0, err
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	return size, d.commit()
+}
+
+// settle takes a private copy of a file that was written to while it was
+// packed. It reports whether another try makes sense.
+func (pl *Plan) settle(ctx context.Context, name, temp string) bool {
+	name = strings.TrimPrefix(name, debugDir+"/")
+	p, ok := pl.open[Name(name)]
+	if !ok {
+		return false // the recording itself
+	}
+	for _, it := range pl.items {
+		if !slices.Contains(it.parts, p) {
+			continue
+		}
+		err := error(&store.RefusedError{Path: p.file.Origin, Reason: store.Changed, Err: ErrChanged})
+		for range readTries {
+			f, e := pl.o.Source.Get(ctx, p.key)
+			if e != nil {
+				err = e
+				continue
+			}
+			if f, e = spool(ctx, f, temp); e != nil {
+				continue
+			}
+			p.file.Close()
+			p.file, p.reading = f, reading{}
+			return true
+		}
+		pl.drop(it, p, err)
+		return ctx.Err() == nil
+	}
+	return false
+}
+
+// manifest describes what was collected.
+func (pl *Plan) manifest() *Manifest {
+	pl.open = map[Name]*part{}
+	pl.sort()
+	return &Manifest{
+		Version: ManifestVersion,
+		Tool:    pl.o.Tool,
+		Host:    pl.o.Host,
+		Data:    pl.data,
+		Objects: pl.objects(),
+		Missing: pl.Missing,
+	}
+}
