@@ -103,6 +103,10 @@ func (m *image) Close() error {
 	return errors.Join(errs...)
 }
 
+// ErrNotArchive is wrapped by the error of Open for a file that is neither a
+// tar nor compressed.
+var ErrNotArchive = errors.New("not an archive")
+
 // openImage returns the tar in a file of size bytes. What cannot be read at
 // any place is decompressed to a temporary file.
 func openImage(ctx context.Context, r io.ReaderAt, size int64, o OpenOptions) (*image, error) {
@@ -114,7 +118,7 @@ func openImage(ctx context.Context, r io.ReaderAt, size int64, o OpenOptions) (*
 	p := packingOf(head)
 	switch p {
 	case packUnknown:
-		return nil, fmt.Errorf("not an archive: begins with %q", head[:min(len(head), 8)])
+		return nil, fmt.Errorf("%w: begins with %q", ErrNotArchive, head[:min(len(head), 8)])
 	case packTar:
 		return &image{ReaderAt: r, size: size}, nil
 	case packZstd:
