@@ -46,6 +46,7 @@ type process struct {
 	objects []int32 // ever mapped as code, in order
 	since   int     // those before belong to programs before the last exec or fork
 	shared  bool    // objects belongs to the parent
+	renewed bool    // by an exec, after which nothing was mapped yet
 }
 
 // deferred call chains by thread and cookie: ranges of ips.
@@ -226,7 +227,8 @@ func (l *loader) change(c *change) {
 		l.thread(c.tid).set(c.moment, c.comm)
 		if c.misc&perfdata.MiscCommExec != 0 {
 			p := l.process(c.pid)
-			p.exec, p.execed = c.moment, true
+			p.exec()
+			p.renewed = true
 		}
 	case typeFork:
 		l.fork(c)
@@ -256,7 +258,7 @@ func (l *loader) fork(c *change) {
 	child.since = len(child.objects)
 	if c.misc&perfdata.MiscForkExec != 0 {
 		// perf made it up for a process that was there; its maps follow.
-		child.execed = false
+		child.execed, child.fresh = false, nil
 		child.owner = false
 		if child.last() != 0 {
 			child.set(l.atlas, c.moment, 0)
@@ -285,7 +287,6 @@ func (l *loader) mmap(t moment, r *perfdata.Mmap) {
 	if mode == perfdata.CPUModeGuestKernel || mode == perfdata.CPUModeGuestUser {
 		machine = r.MapPID
 	}
-	id := r.BuildID
 	if mode == perfdata.CPUModeKernel || mode == perfdata.CPUModeGuestKernel {
 		l.mmapKernel(t, r, m, machine)
 		return
@@ -303,11 +304,11 @@ func (l *loader) mmap(t moment, r *perfdata.Mmap) {
 		m.identity = true
 	case profile.KindVDSO:
 		m.pgoff = 0
-		o.BuildID = id
+		o.BuildID = r.BuildID
 	case profile.KindSpecial:
 		m.identity = !strings.HasPrefix(r.Name, "[v")
 	default:
-		o.BuildID = id
+		o.BuildID = r.BuildID
 		o.Maj, o.Min, o.Ino, o.InoGen = r.Maj, r.Min, r.Ino, r.InoGen
 	}
 	if machine != hostMachine {
@@ -322,10 +323,15 @@ func (l *loader) mmap(t moment, r *perfdata.Mmap) {
 		return
 	}
 	p := l.process(r.MapPID)
-	if p.execed {
+	if p.renewed {
+		p.renewed = false
 		p.since = len(p.objects)
 	}
-	l.add(&p.space, t, m)
+	id := l.add(&p.space, t, m)
+	if o.Kind == profile.KindVDSO && id != none {
+		// The last thing that execve maps (load_elf_binary in fs/binfmt_elf.c).
+		p.flush(l.atlas, t)
+	}
 	if exec {
 		p.addObject(m.object)
 	}

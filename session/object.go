@@ -174,6 +174,11 @@ func (t *objects) addTable(r *perfdata.BuildIDRecord, src IDSource) {
 // resolve finds or makes the object of a mapping and gives it the id that the
 // table has, unless the mapping has its own.
 func (t *objects) resolve(o profile.Object, machine int32) int32 {
+	if o.Kind == profile.KindKernel {
+		if e, ok := t.ids[pathKey{machine, kernelPath}]; ok {
+			o.Path, o.Short = t.table[e.object].Path, t.table[e.object].Short
+		}
+	}
 	src := IDMmap
 	if o.BuildID == "" {
 		src = IDNone
@@ -240,6 +245,9 @@ func kernelObject(name string, guest bool) profile.Object {
 		return o
 	}
 	o := profile.Object{Kind: profile.KindKernel, Path: kernelPath, Short: kernelPath}
+	if !guest && strings.HasPrefix(name, "/") {
+		o.Path, o.Short = name, "[kernel.vmlinux]" // the table's, where perf found one
+	}
 	if guest {
 		o.Kind, o.Path = profile.KindGuestKernel, name
 		if i := strings.LastIndexByte(name, ']'); i >= 0 {

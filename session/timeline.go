@@ -62,8 +62,10 @@ type space struct {
 	points []point // in order of time
 	pinned int     // forest nodes below are part of a point or of a child
 	owner  bool    // the spare room behind the last state's log is ours
-	exec   moment  // of an exec after which nothing was mapped yet
+
+	// Mappings since an exec whose end was not seen yet: see flush.
 	execed bool
+	fresh  []int32
 }
 
 // A point is a state and since when.
@@ -107,17 +109,13 @@ func (sp *space) at(t moment) (s int32, lo, hi uint64) {
 
 // add maps m at t.
 func (sp *space) add(a *atlas, t moment, m mapping) {
-	if sp.execed {
-		// Exec leaves nothing of the old program. The kernel reports exec
-		// before it reports the maps of the new program, so this loses none;
-		// where none follow, the recording has no maps and the old ones are
-		// as good as perf's.
-		sp.execed = false
-		sp.set(a, sp.exec, 0)
-		sp.owner = false
-	}
 	a.maps = append(a.maps, m)
 	id := int32(len(a.maps) - 1)
+	if sp.execed {
+		if sp.fresh = append(sp.fresh, id); len(sp.fresh) > freshMax {
+			sp.execed, sp.fresh = false, nil
+		}
+	}
 	old := a.states[sp.last()]
 	s := state{base: old.base}
 	switch {
@@ -134,6 +132,36 @@ func (sp *space) add(a *atlas, t moment, m mapping) {
 	sp.set(a, t, int32(len(a.states)-1))
 }
 
+// freshMax is how many mappings after an exec are waited for.
+const freshMax = 256
+
+// exec says that the process runs another program.
+func (sp *space) exec() { sp.execed, sp.fresh = true, nil }
+
+// flush drops what was mapped before the last exec. It is called when the
+// kernel has mapped the new program, and not at the exec: until then, the user
+// part of call chains is still where the old program called execve.
+func (sp *space) flush(a *atlas, t moment) {
+	if !sp.execed {
+		return
+	}
+	var s state
+	s.log = sp.fresh
+	for len(s.log) > logMax {
+		s.base = a.fold(state{s.base, s.log[:logMax]}, len(a.forest.nodes))
+		s.log = s.log[logMax:]
+	}
+	a.states = append(a.states, s)
+	sp.owner = false
+	sp.execed, sp.fresh = false, nil
+	sp.replace(t, int32(len(a.states)-1))
+}
+
+// replace makes s the state from t on, where t is that of the newest state.
+func (sp *space) replace(t moment, s int32) {
+	sp.points[len(sp.points)-1] = point{t, s}
+}
+
 // fold puts the log of a state into its tree. Nodes from pinned on may change.
 func (a *atlas) fold(s state, pinned int) tree {
 	a.forest.owned = pinned
@@ -146,8 +174,7 @@ func (a *atlas) fold(s state, pinned int) tree {
 
 // fork makes the newest state of sp that of child at t.
 func (sp *space) fork(a *atlas, t moment, child *space) {
-	sp.execed = false
-	child.execed = false
+	child.execed, child.fresh = false, nil
 	child.owner = false
 	child.set(a, t, sp.last())
 	sp.pinned = len(a.forest.nodes)

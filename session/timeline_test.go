@@ -50,10 +50,17 @@ func TestSpaceRandom(t *testing.T) {
 					shots = append(shots, snapshot{c, at, now[c]})
 				}
 			case op == 2:
-				spaces[k].exec, spaces[k].execed = at, true
-				m := mapping{start: 1, last: 2, object: int32(i)}
-				spaces[k].add(a, at, m)
-				now[k] = naive{m}
+				// Exec: mappings, of which the last one ends it.
+				spaces[k].exec()
+				n := 1 + rnd.IntN(40)
+				var fresh naive
+				for j := range n {
+					m := mapping{start: uint64(j) + rnd.Uint64N(8), last: uint64(j + 8), object: int32(i)}
+					spaces[k].add(a, at, m)
+					fresh = append(fresh, m)
+				}
+				spaces[k].flush(a, at)
+				now[k] = fresh
 				shots = append(shots, snapshot{k, at, now[k]})
 			default:
 				start := rnd.Uint64N(width)
