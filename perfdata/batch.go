@@ -133,7 +133,7 @@ func (f *File) newBatches(ctx context.Context) *BatchReader {
 		ctx:     ctx,
 		last:    len(f.streams),
 		unknown: make(map[Type]int64),
-		try:     &Decoder{f: f, tab: &f.table, big: f.hdr.Big, quiet: true, lastEvent: -1},
+		try:     &Decoder{f: f, tab: &f.table, big: f.hdr.Big, quiet: true},
 	}
 	r.startStream()
 	return r

@@ -41,4 +41,3 @@ func corpus(t testing.TB) []string {
 	}
 	return list
 }
-

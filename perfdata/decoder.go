@@ -82,8 +82,10 @@ func newLayout(a *Attr) layout {
 type eventTable struct {
 	layouts []layout
 	ids     map[uint64]int32
-	mixed   bool // the id does not stand at the same place in all samples
-	same    bool // all events have the same layout
+	first   uint64  // the smallest id
+	dense   []int32 // the events of ids from first on, -1 for none; nil if they lie too far apart
+	mixed   bool    // the id does not stand at the same place in all samples
+	same    bool    // all events have the same layout
 }
 
 func newEventTable(events []Event) eventTable {
@@ -105,7 +107,30 @@ func newEventTable(events []Event) eventTable {
 			}
 		}
 	}
+	t.makeDense()
 	return t
+}
+
+// makeDense makes the table by which ids are looked up fast. The kernel counts
+// them up, so they lie close together.
+func (t *eventTable) makeDense() {
+	if len(t.ids) == 0 {
+		return
+	}
+	lo, hi := ^uint64(0), uint64(0)
+	for id := range t.ids {
+		lo, hi = min(lo, id), max(hi, id)
+	}
+	if hi-lo >= uint64(8*len(t.ids)+1024) {
+		return
+	}
+	t.first, t.dense = lo, make([]int32, hi-lo+1)
+	for i := range t.dense {
+		t.dense[i] = -1
+	}
+	for id, ev := range t.ids {
+		t.dense[id-lo] = ev
+	}
 }
 
 // A Decoder decodes records of one File. It is for one goroutine; make one for
@@ -115,9 +140,6 @@ type Decoder struct {
 	tab   *eventTable
 	big   bool
 	quiet bool // damage is not noted: it only tries
-
-	lastID    uint64 // the id looked up last, and its event
-	lastEvent int
 
 	// One of each, so that decoding allocates nothing but names.
 	sample     Sample
@@ -143,7 +165,7 @@ type Decoder struct {
 
 // NewDecoder returns a decoder of the records of f.
 func NewDecoder(f *File) *Decoder {
-	return &Decoder{f: f, tab: &f.table, big: f.hdr.Big, lastEvent: -1}
+	return &Decoder{f: f, tab: &f.table, big: f.hdr.Big}
 }
 
 func (d *Decoder) u64(b []byte) uint64 {
@@ -163,18 +185,21 @@ func (d *Decoder) u32(b []byte) uint32 {
 // lookup returns the event of an id, or -1. Records that perf made up have
 // the id 0 and belong to the first event.
 func (d *Decoder) lookup(id uint64) int {
-	if id == d.lastID && d.lastEvent >= 0 {
-		return d.lastEvent
+	t := d.tab
+	if i := id - t.first; i < uint64(len(t.dense)) {
+		if ev := t.dense[i]; ev >= 0 {
+			return int(ev)
+		}
 	}
 	if id == 0 {
 		return 0
 	}
-	ev, ok := d.tab.ids[id]
-	if !ok {
-		return -1
+	if t.dense == nil {
+		if ev, ok := t.ids[id]; ok {
+			return int(ev)
+		}
 	}
-	d.lastID, d.lastEvent = id, int(ev)
-	return int(ev)
+	return -1
 }
 
 // sampleEvent returns the event of a sample: -1 if its id is unknown.
@@ -405,10 +430,10 @@ func (d *Decoder) Sample(b []byte, off int64, s *Sample) error {
 	}
 	l := &d.tab.layouts[max(ev, 0)]
 	_, misc, size := RecordHeader(b, d.big)
-	s.Meta = Meta{
-		Type: RecordSample, Misc: misc, Size: size, Offset: off,
-		SampleID: SampleID{PID: -1, TID: -1, CPU: -1},
-	}
+	// Field by field: a Meta put together first and then copied shows here.
+	s.Type, s.Misc, s.Size, s.Offset = RecordSample, misc, size, off
+	s.PID, s.TID, s.CPU = -1, -1, -1
+	s.Time, s.ID, s.StreamID = 0, 0, 0
 	s.Event = ev
 	s.IP, s.Addr, s.Period = 0, 0, l.period
 	s.Callchain = s.Callchain[:0]

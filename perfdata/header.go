@@ -360,7 +360,7 @@ func (f *File) FeatureSection(bit int) (Section, bool) {
 func (f *File) readPipe() error {
 	f.features = make(map[int]feature)
 	names := make(map[uint64]string)
-	d := &Decoder{f: f, tab: &f.table, big: f.hdr.Big, quiet: true, lastEvent: -1}
+	d := &Decoder{f: f, tab: &f.table, big: f.hdr.Big, quiet: true}
 	w := f.newBatches(context.Background())
 	w.scan = true
 	defer w.stop()

@@ -1,0 +1,357 @@
+package perfdata
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// expected returns the name of perf's answer about a file of the corpus.
+func expected(name, what string) string {
+	dir := os.Getenv("PERFARK_CORPUS")
+	rel, _ := filepath.Rel(dir, name)
+	return filepath.Join(dir, "expected", strings.ReplaceAll(rel, "/", "~")+"."+what)
+}
+
+// short names a file in messages.
+func shortName(name string) string {
+	rel, _ := filepath.Rel(os.Getenv("PERFARK_CORPUS"), name)
+	return rel
+}
+
+// readAll reads all records with a function that gets each.
+func readAll(t testing.TB, f *File, fn func(Record)) {
+	t.Helper()
+	r := f.Records()
+	for {
+		rec, err := r.Next()
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fn(rec)
+	}
+}
+
+// TestEvlist compares the names of events with those of perf evlist.
+func TestEvlist(t *testing.T) {
+	n := 0
+	for _, name := range corpus(t) {
+		want, err := os.ReadFile(expected(name, "evlist.txt"))
+		if err != nil || len(want) == 0 {
+			continue // perf cannot read it
+		}
+		f, err := Open(name, Options{})
+		if err != nil {
+			t.Errorf("%s: %v", shortName(name), err)
+			continue
+		}
+		var got []string
+		for _, e := range f.Events() {
+			if f.Header().Pipe {
+				// perf evlist does not look at EVENT_DESC in pipes; perf
+				// report, with which TestEventName compares, does.
+				e.Name = e.Attr.Name()
+			}
+			got = append(got, e.Name)
+		}
+		f.Close()
+		// Behind the names there may be a "# Tip:".
+		list, _, _ := strings.Cut(string(want), "\n#")
+		if w := strings.Fields(strings.ReplaceAll(list, " ", "_")); !slices.Equal(got, w) {
+			for i := range got {
+				got[i] = strings.ReplaceAll(got[i], " ", "_")
+			}
+			if !slices.Equal(got, w) {
+				t.Errorf("%s: events %q, perf says %q", shortName(name), got, w)
+			}
+		}
+		n++
+	}
+	t.Logf("%d files", n)
+}
+
+// TestEventName compares the names with those in the pages of perf report.
+func TestEventName(t *testing.T) {
+	line := regexp.MustCompile(`(?m)^# Samples: .* of event '(.*)'`)
+	n := 0
+	for _, name := range corpus(t) {
+		page, err := os.ReadFile(expected(name, "report60.txt"))
+		if err != nil {
+			continue
+		}
+		f, err := Open(name, Options{})
+		if err != nil {
+			continue
+		}
+		for _, m := range line.FindAllSubmatch(page, -1) {
+			if f.Header().Has(FeatureAuxtrace) {
+				break // perf makes up events of the trace
+			}
+			n++
+			if !slices.ContainsFunc(f.Events(), func(e Event) bool { return e.Name == string(m[1]) }) {
+				t.Errorf("%s: perf report has an event %q, we have %v", shortName(name), m[1], f.Events()[0].Name)
+			}
+		}
+		f.Close()
+	}
+	t.Logf("%d names", n)
+}
+
+// TestStats compares the number of records of each type with those of perf
+// report --stats.
+func TestStats(t *testing.T) {
+	perf, err := exec.LookPath("perf")
+	if err != nil {
+		t.Skip("perf is not installed: record counts are not compared with its")
+	}
+	line := regexp.MustCompile(`(?m)^ *([A-Z_0-9]+) events: *(\d+)`)
+	for _, name := range corpus(t) {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			t.Parallel()
+			var out, stderr bytes.Buffer
+			cmd := exec.Command(perf, "--buildid-dir", t.TempDir(), "report", "--stats", "-f", "-i", name)
+			cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "LC_ALL=C", "DEBUGINFOD_URLS=")
+			cmd.Stdout, cmd.Stderr = &out, &stderr
+			cmd.Run()
+			want := make(map[string]int)
+			_, all, _ := strings.Cut(out.String(), "Aggregated stats:")
+			all, _, _ = strings.Cut(all, " stats:") // those of single events
+			for _, m := range line.FindAllStringSubmatch(all, -1) {
+				if m[1] != "TOTAL" {
+					want[m[1]], _ = strconv.Atoi(m[2])
+				}
+			}
+			f, err := Open(name, Options{})
+			if err != nil {
+				if len(want) > 0 {
+					t.Errorf("%v, but perf reads it", err)
+				}
+				t.Skip(err)
+			}
+			defer f.Close()
+			got := make(map[string]int)
+			readAll(t, f, func(r Record) {
+				if _, ok := r.(*Bad); !ok {
+					got[r.Head().Type.String()]++
+				}
+			})
+			if len(want) == 0 || strings.Contains(stderr.String(), "failed to process") {
+				t.Skipf("perf cannot read it: %.80q", stderr.String())
+			}
+			// perf counts a COMPRESSED record as one besides what is in it.
+			delete(want, "COMPRESSED")
+			if !maps.Equal(got, want) {
+				t.Errorf("records %v\nperf says %v", got, want)
+			}
+		})
+	}
+}
+
+// A scriptSample is what a line of perf script says.
+type scriptSample struct {
+	tid    int32
+	us     uint64 // time
+	period uint64 // 0 if not printed
+	event  string
+	ips    []uint64 // the chain, or the ip alone
+}
+
+var scriptLine = regexp.MustCompile(`^ *(.+?) +(-?\d+) (?:\[(-?\d+)\] )? *(\d+)\.(\d{6}): +(?:(\d+) +)?(\S.*?):(?:  *([0-9a-f]+) .*)? ?$`)
+
+// readScript parses the output of perf script. Files that print other fields
+// are left out: ok is false.
+func readScript(t *testing.T, name string) (list []scriptSample, ok bool) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, false
+	}
+	defer file.Close()
+	z, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewScanner(z)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		s := in.Text()
+		switch {
+		case s == "":
+		case s[0] == '\t':
+			if len(list) == 0 {
+				return nil, false
+			}
+			ip, err := strconv.ParseUint(strings.Fields(s)[0], 16, 64)
+			if err != nil {
+				return nil, false
+			}
+			l := &list[len(list)-1]
+			l.ips = append(l.ips, ip)
+		default:
+			m := scriptLine.FindStringSubmatch(s)
+			if m == nil {
+				t.Logf("%s: %q", filepath.Base(name), s)
+				return nil, false
+			}
+			tid, _ := strconv.ParseInt(m[2], 10, 32)
+			sec, _ := strconv.ParseUint(m[4], 10, 64)
+			us, _ := strconv.ParseUint(m[5], 10, 64)
+			period, _ := strconv.ParseUint(m[6], 10, 64)
+			x := scriptSample{tid: int32(tid), us: sec*1e6 + us, period: period, event: m[7]}
+			if m[8] != "" {
+				ip, err := strconv.ParseUint(m[8], 16, 64)
+				if err != nil {
+					return nil, false
+				}
+				x.ips = []uint64{ip}
+			}
+			list = append(list, x)
+		}
+	}
+	if err := in.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return list, len(list) > 0
+}
+
+// TestScript compares every sample's thread, time, period, event, address and
+// call chain with perf script, in its order: that of time.
+func TestScript(t *testing.T) {
+	files, samples := 0, 0
+	for _, name := range corpus(t) {
+		want, ok := readScript(t, expected(name, "script.txt.gz"))
+		if !ok {
+			continue
+		}
+		f, err := Open(name, Options{})
+		if err != nil {
+			t.Errorf("%s: %v", shortName(name), err)
+			continue
+		}
+		if f.Events()[0].Attr.ReadFormat&ReadGroup != 0 {
+			f.Close() // perf makes a sample of each counter
+			continue
+		}
+		r := f.Ordered(OrderOptions{})
+		i, bad := 0, 0
+		for {
+			rec, err := r.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, ok := rec.(*Sample)
+			if !ok {
+				continue
+			}
+			if i == len(want) {
+				t.Errorf("%s: more samples than the %d of perf", shortName(name), i)
+				break
+			}
+			w := want[i]
+			i++
+			e := f.Events()[s.Event]
+			got := scriptSample{tid: s.TID, us: s.Time / 1000, event: e.Name, ips: w.ips}
+			if e.Attr.SampleType&SampleTime == 0 {
+				got.us = w.us
+			}
+			if w.period != 0 {
+				got.period = s.Period
+			}
+			if len(w.ips) == 1 && e.Attr.SampleType&SampleCallchain == 0 {
+				got.ips = []uint64{s.IP}
+			} else if len(w.ips) > 0 {
+				got.ips = nil
+				for _, ip := range s.Callchain {
+					if ip < MaxContext {
+						got.ips = append(got.ips, ip)
+					}
+				}
+				if len(got.ips) > len(w.ips) && len(w.ips) == 127 {
+					got.ips = got.ips[:127] // perf's default --max-stack
+				}
+				// In user space perf prints addresses of the file mapped.
+				if len(got.ips) == len(w.ips) {
+					for i, ip := range got.ips {
+						if ip < 1<<63 && w.ips[i] < ip {
+							got.ips[i] = w.ips[i]
+						}
+					}
+				}
+			}
+			if fmt.Sprint(got) != fmt.Sprint(w) && bad < 3 {
+				bad++
+				t.Errorf("%s: sample %d: %+v\nperf says %+v", shortName(name), i, got, w)
+			}
+		}
+		if i != len(want) {
+			t.Errorf("%s: %d samples, perf has %d", shortName(name), i, len(want))
+		}
+		f.Close()
+		files++
+		samples += i
+	}
+	t.Logf("%d files, %d samples", files, samples)
+}
+
+// TestBatches checks that batches hold what Next delivers, also when several
+// take them.
+func TestBatches(t *testing.T) {
+	for _, name := range corpus(t) {
+		f, err := Open(name, Options{})
+		if err != nil {
+			continue
+		}
+		var want, got []string
+		readAll(t, f, func(r Record) {
+			m := r.Head()
+			want = append(want, fmt.Sprint(m.Type, m.Size, m.Offset))
+		})
+		b := f.Batches(context.Background())
+		pos := uint64(0)
+		for {
+			batch, err := b.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if batch.Pos < pos {
+				t.Fatalf("%s: position %d after %d", shortName(name), batch.Pos, pos)
+			}
+			pos = batch.Pos + uint64(len(batch.Data))
+			if batch.Bad != nil {
+				m := batch.Bad.Head()
+				got = append(got, fmt.Sprint(m.Type, m.Size, m.Offset))
+			}
+			for i := 0; i < len(batch.Data); {
+				typ, _, size := RecordHeader(batch.Data[i:], f.Header().Big)
+				got = append(got, fmt.Sprint(typ, size, batch.At(i)))
+				i += size
+			}
+			batch.Release()
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: batches hold %d records, Next delivers %d", shortName(name), len(got), len(want))
+		}
+		f.Close()
+	}
+}
