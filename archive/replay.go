@@ -26,9 +26,14 @@ func (pl *Plan) replay(ctx context.Context, m *Manifest) (*symbol.Outcome, error
 	if err != nil {
 		return nil, err
 	}
-	c := out.Coverage
-	m.Coverage = &Coverage{Frames: c.Frames, Named: c.FramesNamed, Samples: c.Samples, Full: c.SamplesFullyNamed}
+	m.Coverage = CoverageOf(out)
 	return out, nil
+}
+
+// CoverageOf returns the coverage of what was resolved.
+func CoverageOf(out *symbol.Outcome) *Coverage {
+	c := out.Coverage
+	return &Coverage{Frames: c.Frames, Named: c.FramesNamed, Samples: c.Samples, Full: c.SamplesFullyNamed}
 }
 
 // A planSource serves the files that a manifest lists and a plan has open.

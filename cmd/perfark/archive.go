@@ -1,0 +1,497 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/perfark/perfark/archive"
+	"github.com/perfark/perfark/buildid"
+	"github.com/perfark/perfark/internal/escape"
+	"github.com/perfark/perfark/perfdata"
+	"github.com/perfark/perfark/profile"
+	"github.com/perfark/perfark/session"
+	"github.com/perfark/perfark/store"
+	"github.com/perfark/perfark/symbol"
+)
+
+// An archiveCmd is a run of perfark archive.
+type archiveCmd struct {
+	*app
+	output       string
+	format       string
+	level        int
+	all          bool
+	unpack       bool
+	excludeFile  string
+	maxObject    sizeValue
+	dryRun       bool
+	debugInfo    string
+	vmlinux      string
+	allowMissing bool
+	minCoverage  float64
+	workers      int
+}
+
+func newArchiveCmd(a *app) *cobra.Command {
+	c := &archiveCmd{app: a}
+	cmd := &cobra.Command{
+		Use:   "archive [FILE]",
+		Short: "pack the binaries behind a recording into one file",
+		Long: `Archive finds the binary behind every frame of a recording (sample addresses, call
+chains, branch stacks) by its Build ID, reads the id again from the very bytes it
+packs, resolves every frame from what it packed, and says what is missing and why.
+
+It writes FILE.tar.bz2, which stock perf reads once it is unpacked into ~/.debug.
+With --all it writes FILE.perfark, which holds the recording too and which perfark
+opens in place.
+
+Exit status: 0 every object is in the archive; 3 some are missing; 1 none was found,
+or the archive could not be written: then there is no file, and an older one stays.`,
+		Example: `  perfark archive                                  # perf.data to perf.data.tar.bz2
+  perfark archive --format zst -o out.tar.zst app.data
+  perfark archive --all --debug-info hot app.data  # one file, to be opened in place
+  perfark archive --dry-run                        # what would go in, and what is missing`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if c.unpack {
+				return c.runUnpack(cmd, args)
+			}
+			name, err := a.inputName(args)
+			if err != nil {
+				return err
+			}
+			return c.run(cmd.Context(), name, cmd.Flags().Changed("vmlinux"), cmd.Flags().Changed("min-coverage"))
+		},
+	}
+	a.addInputFlags(cmd)
+	a.addSymbolFlags(cmd)
+	a.addOutputFlags(cmd)
+	fs := cmd.Flags()
+	fs.StringVarP(&c.output, "output", "o", "", "write to `FILE`, whose name may tell the format")
+	fs.StringVar(&c.format, "format", "", "write a `FORMAT`: bz2, zst, gz, xz, or tar (default: bz2)")
+	fs.IntVar(&c.level, "level", 0, "compress with `LEVEL` 1 (fast) to 9 (small) (default: that of the format)")
+	fs.BoolVar(&c.all, "all", false, "write a bundle that holds the recording too")
+	fs.BoolVar(&c.unpack, "unpack", false, "unpack the archive FILE, as perf archive does")
+	fs.StringVar(&c.excludeFile, "exclude-buildids", "", "leave out the objects whose Build IDs stand in `FILE`, one a line")
+	fs.Var(&c.maxObject, "max-object-size", "leave out files larger than `SIZE`, debug files first (default: no limit)")
+	fs.BoolVarP(&c.dryRun, "dry-run", "n", false, "say what would be packed and what is missing; write nothing")
+	fs.StringVar(&c.debugInfo, "debug-info", "all", "pack separate debug files of `WHICH` objects: none, hot (1% of the samples) or all")
+	fs.StringVar(&c.vmlinux, "vmlinux", "", "pack the kernel image too, found by its Build ID, or `FILE`")
+	fs.Lookup("vmlinux").NoOptDefVal = " "
+	fs.BoolVar(&c.allowMissing, "allow-missing", false, "exit with status 0 even if objects are missing")
+	fs.Float64Var(&c.minCoverage, "min-coverage", 0, "exit with status 0 if at least `PCT` percent of the frames have names")
+	fs.IntVarP(&c.workers, "jobs", "j", 0, "use `N` processors (default: all)")
+	return cmd
+}
+
+func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage bool) error {
+	format, out, err := c.target(name)
+	if err != nil {
+		return err
+	}
+	o := archive.PlanOptions{
+		Tool: "perfark " + version(), MaxObjectSize: int64(c.maxObject), Workers: c.workers, Limits: c.limits,
+		Vmlinux: vmlinux, VmlinuxFile: strings.TrimSpace(c.vmlinux),
+		Command: c.command(name),
+	}
+	if o.DebugInfo, err = archive.ParseDebugInfo(c.debugInfo); err != nil {
+		return usagef("--debug-info: %s", err)
+	}
+	if minCoverage && (c.minCoverage < 0 || c.minCoverage > 100) {
+		return usagef("--min-coverage %v: not a percentage from 0 to 100", c.minCoverage)
+	}
+	if o.Exclude, err = readExcludes(c.excludeFile); err != nil {
+		return err
+	}
+	if name == "-" {
+		done, err := c.spoolInput(ctx)
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
+	in, err := c.openInput(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if o.Data, err = c.rawData(name, in, format == archive.Bundle); err != nil {
+		return err
+	}
+	o.Host = hostOf(in.File)
+	if host, _ := os.Hostname(); o.Host != nil && o.Host.Name != "" && o.Host.Name != host {
+		o.OtherHost = o.Host.Name
+	}
+	m := c.meter("reading "+name, 0)
+	o.Progress = func(done, total int64, what string) { m.Set(what); m.At(done, total) }
+	res, err := session.Load(ctx, in.File, session.Options{Workers: c.workers, Keep: session.KeepStacks})
+	if err != nil {
+		return err
+	}
+	src, err := c.openSources(ctx, in.File, res, in.uid)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	o.Source, o.Elsewhere, o.Caller = src, src.elsewhere, caller()
+	if in.bundle != nil {
+		o.Source = store.Multi(in.bundle, src)
+	}
+	plan, err := archive.NewPlan(ctx, res, o)
+	if err != nil {
+		return err
+	}
+	defer plan.Close()
+	if c.dryRun {
+		return c.printPlan(plan)
+	}
+	r, err := plan.Pack(ctx, out, archive.PackOptions{
+		EncodeOptions: archive.EncodeOptions{Format: format, Level: c.level, Workers: c.workers, Progress: o.Progress},
+		Empty:         c.allowMissing,
+	})
+	c.meters.stop()
+	if err != nil {
+		if errors.Is(err, archive.ErrNothing) {
+			c.printMissing(r.Manifest.Missing)
+		}
+		return fmt.Errorf("%s: %w", out, err)
+	}
+	if err := c.printResult(out, format, r, res.Profile.Objects); err != nil {
+		return err
+	}
+	if err := c.lossError(in, res); err != nil {
+		return err
+	}
+	switch {
+	case len(r.Manifest.Missing) == 0 || c.allowMissing || minCoverage && r.Outcome.Coverage.Percent() >= c.minCoverage:
+		return nil
+	}
+	return partialf("%s: %s missing", out, count(len(r.Manifest.Missing), "object"))
+}
+
+// runUnpack is perf archive --unpack: without a name it takes the one archive
+// in the current directory.
+func (c *archiveCmd) runUnpack(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		for _, pattern := range []string{"perf*.tar.bz2", "perf*.perfark"} {
+			names, err := filepath.Glob(pattern)
+			if err != nil {
+				return err
+			}
+			args = append(args, names...)
+		}
+		switch len(args) {
+		case 0:
+			return errors.New("--unpack: no perf*.tar.bz2 or perf*.perfark here; name the archive")
+		case 1:
+		default:
+			return usagef("--unpack: %d archives here (%s); name one", len(args), strings.Join(args, ", "))
+		}
+	}
+	unpack, _, err := cmd.Root().Find([]string{"unpack"})
+	if err != nil {
+		return err
+	}
+	unpack.SetContext(cmd.Context())
+	return unpack.RunE(unpack, args)
+}
+
+// target returns the format to write and the name of the file.
+func (c *archiveCmd) target(name string) (archive.Format, string, error) {
+	format := archive.Bzip2
+	byName, known := archive.FormatOf(c.output)
+	switch {
+	case c.all:
+		format = archive.Bundle
+		if c.format != "" && c.format != format.String() {
+			return 0, "", usagef("--all writes a bundle; --format %s does not go with it", c.format)
+		}
+	case c.format != "":
+		f, err := archive.ParseFormat(c.format)
+		if err != nil {
+			return 0, "", usagef("--%s", err)
+		}
+		format = f
+	case c.output != "" && known:
+		format = byName
+	}
+	if c.level < 0 || c.level > 9 {
+		return 0, "", usagef("--level %d: not from 1 to 9", c.level)
+	}
+	if c.output != "" {
+		return format, c.output, nil
+	}
+	if name == "-" {
+		return 0, "", usagef("-o FILE is needed when the recording comes from standard input")
+	}
+	return format, strings.TrimRight(name, "/") + format.Ext(), nil
+}
+
+// command is what the user would type to do this again.
+func (c *archiveCmd) command(name string) string {
+	s := "perfark archive"
+	if c.all {
+		s += " --all"
+	}
+	if name != "perf.data" {
+		s += " -i " + shellQuote(name)
+	}
+	return s
+}
+
+// readExcludes reads the ids of --exclude-buildids: one a line, with comments
+// after #. What follows an id on its line, such as the path that buildid-list
+// prints, does not matter.
+func readExcludes(name string) ([]buildid.ID, error) {
+	if name == "" {
+		return nil, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("--exclude-buildids: %w", err)
+	}
+	defer f.Close()
+	var ids []buildid.ID
+	sc := bufio.NewScanner(f)
+	for n := 1; sc.Scan(); n++ {
+		line, _, _ := strings.Cut(sc.Text(), "#")
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		id, err := buildid.Parse(words[0])
+		if err != nil {
+			return nil, fmt.Errorf("--exclude-buildids: %s: line %d: %w", name, n, err)
+		}
+		if id != "" {
+			ids = append(ids, id)
+		}
+	}
+	if err := sc.Err(); err != nil {
+		return nil, fmt.Errorf("--exclude-buildids: %s: %w", name, err)
+	}
+	return ids, nil
+}
+
+// hostOf is what a recording says about the host it was made on.
+func hostOf(f *perfdata.File) *archive.Host {
+	h := &archive.Host{Name: f.Hostname(), Release: f.OSRelease(), Arch: f.Arch()}
+	if *h == (archive.Host{}) {
+		return nil
+	}
+	return h
+}
+
+// spoolInput makes standard input a file: a bundle is to hold what comes there
+// byte for byte. The function it returns closes the file.
+func (c *archiveCmd) spoolInput(ctx context.Context) (func(), error) {
+	r, _, closers, err := c.spool(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("standard input: %w", err)
+	}
+	f := r.(*os.File)
+	done := func() {
+		for _, x := range closers {
+			x.Close()
+		}
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		done()
+		return nil, fmt.Errorf("standard input: %w", err)
+	}
+	c.stdin = f
+	return done, nil
+}
+
+// rawData opens the file that the recording is read from, to be described in
+// the manifest or packed. It is nil for a recording that is not one regular
+// file.
+func (c *archiveCmd) rawData(name string, in *input, include bool) (*archive.DataFile, error) {
+	if in.bundle != nil {
+		r, size, _ := in.bundle.Data()
+		return &archive.DataFile{ReaderAt: r, Name: "perf.data", Size: size, MTime: dataTime(in.bundle), Include: include}, nil
+	}
+	f, ok := c.stdin.(*os.File) // see spoolInput
+	if name != "-" {
+		var err error
+		if f, err = os.Open(name); err != nil {
+			return nil, err
+		}
+		in.closers = append(in.closers, f)
+	} else if !ok {
+		return nil, nil
+	}
+	fi, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case name == "-":
+		return &archive.DataFile{ReaderAt: f, Name: "perf.data", Size: fi.Size(), Include: include}, nil
+	case fi.Mode().IsRegular():
+		return &archive.DataFile{ReaderAt: f, Name: name, Size: fi.Size(), MTime: fi.ModTime().UTC().Truncate(time.Second), Include: include}, nil
+	case include:
+		return nil, fmt.Errorf("%s: --all packs recordings that are one regular file", name)
+	}
+	return nil, nil
+}
+
+// A packReport is the --json of perfark archive.
+type packReport struct {
+	Archive  string                `json:"archive,omitempty"` // "" for --dry-run
+	Format   string                `json:"format,omitempty"`
+	Size     int64                 `json:"size,omitempty"`
+	Coverage *archive.Coverage     `json:"coverage,omitempty"`
+	Objects  []archive.Object      `json:"objects,omitempty"`
+	Files    []archive.PlannedFile `json:"files,omitempty"` // of --dry-run
+	Missing  []archive.Missing     `json:"missing"`
+	Excluded []archive.Missing     `json:"excluded,omitempty"`
+}
+
+// printPlan prints what --dry-run is to tell.
+func (c *archiveCmd) printPlan(plan *archive.Plan) error {
+	c.meters.stop()
+	files := plan.Files()
+	if c.json {
+		err := c.printJSON(packReport{Files: files, Missing: orEmpty(plan.Missing), Excluded: plan.Excluded})
+		if err != nil {
+			return err
+		}
+	} else {
+		var total int64
+		fmt.Fprintf(c.stdout, "%10s  %-9s %-13s %10s  %-40s %s\n", "SIZE", "KIND", "QUALITY", "SAMPLES", "BUILD ID", "PATH")
+		for _, f := range files {
+			total += f.Size
+			from := ""
+			if f.Origin != f.Path {
+				from = " (from " + escape.Name(string(f.Origin)) + ")"
+			}
+			if f.Unverified {
+				from += " (unverified)"
+			}
+			fmt.Fprintf(c.stdout, "%10s  %-9s %-13s %10d  %-40s %s%s\n",
+				bytesText(f.Size), escape.Name(string(f.Kind)), f.Quality, f.Samples, f.ID, escape.Name(string(f.Path)), from)
+		}
+		fmt.Fprintf(c.stdout, "%10s  %s\n", bytesText(total), count(len(files), "file"))
+		c.printMissing(plan.Excluded)
+		c.printMissing(plan.Missing)
+	}
+	switch {
+	case len(files) == 0 && !c.allowMissing:
+		return archive.ErrNothing
+	case len(plan.Missing) == 0 || c.allowMissing:
+		return nil
+	}
+	return partialf("%s missing", count(len(plan.Missing), "object"))
+}
+
+// printMissing prints what is not in the archive, and the command that would
+// help.
+func (a *app) printMissing(list []archive.Missing) {
+	for _, m := range list {
+		a.notef("missing: %s", missingText(m))
+		if m.Hint != "" {
+			a.hintf("%s", m.Hint)
+		}
+	}
+}
+
+// missingText is a line about something that is missing: id, path, samples
+// lost, and the reason.
+func missingText(m archive.Missing) string {
+	id := m.ID.String()
+	if id == "" {
+		id = "no build id"
+	}
+	return fmt.Sprintf("%s %s: %s: %s: %s", id, m.Path, count(m.Samples, "sample"), m.Reason, m.Detail)
+}
+
+// printResult prints what was packed.
+func (c *archiveCmd) printResult(out string, format archive.Format, r *archive.Result, objects []profile.Object) error {
+	if c.json {
+		return c.printJSON(packReport{
+			Archive: out, Format: format.String(), Size: r.Size, Coverage: r.Manifest.Coverage,
+			Objects: r.Manifest.Objects, Missing: orEmpty(r.Manifest.Missing),
+		})
+	}
+	if !c.quiet {
+		fmt.Fprintln(c.stdout, r.Outcome.Coverage)
+	}
+	c.stdout.Flush()
+	c.printMissing(r.Manifest.Missing)
+	c.printUnnamed(r, objects)
+	if c.quiet {
+		return nil
+	}
+	files := 0
+	for _, o := range r.Manifest.Objects {
+		files += len(o.Files)
+	}
+	fmt.Fprintf(c.stdout, "%s: %s, %s\n", escape.Name(out), bytesText(r.Size), count(files, "file"))
+	fmt.Fprintf(c.stdout, "Now please run:\n\n$ perfark unpack %s\n\n", escape.Name(shellQuote(out)))
+	if format != archive.Bundle {
+		fmt.Fprintf(c.stdout, "or\n\n$ tar xvf %s -C ~/.debug\n\n", escape.Name(shellQuote(out)))
+	}
+	fmt.Fprintf(c.stdout, "wherever you need to run 'perf report' on.\n")
+	return nil
+}
+
+// printUnnamed prints which objects have frames without a name though they are
+// in the archive.
+func (c *archiveCmd) printUnnamed(r *archive.Result, objects []profile.Object) {
+	for _, u := range r.Outcome.Missing() {
+		if u.Object == profile.None {
+			c.verbosef("no names: %s: %s", count(u.SamplesUnnamed, "sample"), u.Reason)
+			continue
+		}
+		o := &objects[u.Object]
+		if slices.ContainsFunc(r.Manifest.Missing, func(m archive.Missing) bool { return m.Path == archive.Name(o.Path) && m.ID == o.BuildID }) {
+			continue
+		}
+		text := fmt.Sprintf("no names: %s: %s: %s", o.Path, count(u.SamplesUnnamed, "sample"), u.Reason)
+		if u.Detail != "" {
+			text += ": " + u.Detail
+		}
+		if u.Reason == symbol.Gap {
+			c.verbosef("%s", text)
+			continue
+		}
+		c.notef("%s", text)
+		if u.Hint != "" {
+			c.hintf("%s", u.Hint)
+		}
+	}
+}
+
+// thousands writes n with commas.
+func thousands(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// count writes a number of things.
+func count[N int | uint64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return thousands(uint64(n)) + " " + thing + "s"
+}
+
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

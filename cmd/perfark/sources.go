@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/perfark/perfark/archive"
+	"github.com/perfark/perfark/perfdata"
+	"github.com/perfark/perfark/session"
+	"github.com/perfark/perfark/store"
+)
+
+// A sources is where a command finds objects.
+type sources struct {
+	store.Source
+	elsewhere []string // caches of other users that the caller may not look into
+	sameHost  bool     // the recording was made on this host, in this boot
+	closers   []io.Closer
+}
+
+// Close closes the archives among them.
+func (s *sources) Close() error {
+	var errs []error
+	for _, c := range s.closers {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// openSources returns the sources of objects for a recording, those with the
+// best tie to it first: what --symbols names, the living processes and files of
+// this host, the caches, and the directories of debug files. All are bound to
+// the recording by Build IDs; what is bound by its path alone is used only on
+// the host and in the boot that recorded. owner is the user id of the
+// recording's owner, -1 if unknown: their cache is looked into too.
+func (a *app) openSources(ctx context.Context, f *perfdata.File, res *session.Result, owner int) (*sources, error) {
+	s := &sources{sameHost: sameHost(f)}
+	var list []store.Source
+	for _, name := range a.symbols {
+		fi, err := os.Stat(name)
+		if err != nil {
+			s.Close()
+			return nil, fmt.Errorf("--symbols: %w", a.openError(name, err))
+		}
+		if fi.IsDir() {
+			list = append(list, store.Cache(name), store.DebugDirs([]string{name}))
+			continue
+		}
+		arc, err := archive.Open(ctx, name, a.archiveOptions())
+		if err != nil {
+			s.Close()
+			return nil, fmt.Errorf("--symbols: %w", err)
+		}
+		s.closers = append(s.closers, arc)
+		list = append(list, arc)
+	}
+	o := store.HostOptions{SameHost: s.sameHost, Recorded: f.Header().ModTime, Release: f.OSRelease()}
+	if s.sameHost {
+		for i := range res.Processes {
+			if p := &res.Processes[i]; !p.Exited && p.PID > 0 {
+				o.PIDs = append(o.PIDs, p.PID)
+			}
+		}
+	}
+	list = append(list, store.Host(o))
+	caches, closed := a.caches(owner)
+	s.elsewhere = closed
+	for _, dir := range caches {
+		list = append(list, store.Cache(dir))
+	}
+	dirs := append(slices.Clone(a.debugDirs), "/usr/lib/debug")
+	list = append(list, store.DebugDirs(dirs))
+	s.Source = store.Multi(append(list, store.Debuglinks(store.Multi(list...), dirs))...)
+	if s.sameHost {
+		s.Source = store.Doubted(s.Source, "", o.Recorded)
+	}
+	return s, nil
+}
+
+// sameHost reports whether a recording was made on this host since it was
+// booted, as far as it tells.
+func sameHost(f *perfdata.File) bool {
+	host, err := os.Hostname()
+	if err != nil || host == "" || f.Hostname() != host {
+		return false
+	}
+	var u unix.Utsname
+	if unix.Uname(&u) != nil || f.OSRelease() != unix.ByteSliceToString(u.Release[:]) {
+		return false
+	}
+	var up unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
+		return false
+	}
+	return f.Header().ModTime.After(time.Now().Add(-time.Duration(up.Nano())))
+}
+
+// caches returns the directories in which objects by Build ID may be: those of
+// the caller, then that of the owner of the recording, and of root. Those that
+// the caller may not look into are returned apart.
+func (a *app) caches(owner int) (open, closed []string) {
+	open = a.cacheDirs()
+	var homes []string
+	if owner >= 0 && owner != os.Geteuid() {
+		if u, err := user.LookupId(strconv.Itoa(owner)); err == nil {
+			homes = append(homes, u.HomeDir)
+		}
+	}
+	if os.Geteuid() != 0 {
+		homes = append(homes, "/root")
+	}
+	for _, home := range homes {
+		dir := filepath.Join(home, ".debug")
+		if slices.Contains(open, dir) || slices.Contains(closed, dir) {
+			continue
+		}
+		switch _, err := os.ReadDir(dir); {
+		case err == nil:
+			open = append(open, dir)
+		case errors.Is(err, os.ErrPermission):
+			closed = append(closed, dir)
+		}
+	}
+	return open, closed
+}
+
+// caller says who runs perfark, "" for root.
+func caller() string {
+	uid := os.Geteuid()
+	if uid == 0 {
+		return ""
+	}
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		return fmt.Sprintf("%s (uid %d)", u.Username, uid)
+	}
+	return fmt.Sprintf("uid %d", uid)
+}
+
+// shellQuote returns s as a shell takes it for one word.
+func shellQuote(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:,+=@%", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
