@@ -759,9 +759,11 @@ func decodeMemTopology(c *decode.Cursor) MemTopology {
 	n := c.Count(24, "nr")
 	v.Nodes = make([]MemNode, 0, n)
 	for range n {
-		m := MemNode{Node: c.Uint64("node"), Size: c.Uint64("size")}
+		m := MemNode{Node: c.Uint64("node")}
+		c.Skip(8, "size") // again as bitmap.size, which is what perf goes by
 		at := c.Offset()
 		size := c.Uint64("bitmap.size")
+		m.Size = size
 		words := size / 64
 		if size%64 != 0 {
 			words++

@@ -11,9 +11,9 @@ import (
 //
 // A field is KEY:CODE. Codes: u8 u16 u32 u64 are numbers; z is a string with
 // its NUL, padded to 8; cN a string in N bytes; hN bytes in N bytes; h bytes
-// as they are; h8 bytes padded to 8; p32 four zero bytes. Groups with a count before them: n64(…) and n16(…)
-// hold KEY:CODE tuples written as A/B,A/B; in the text their key is that of
-// the group. n64 writes a count of 8 bytes, n16 of 2, each of the tuples with no padding.
+// as they are, hp8 the same padded to 8; v64 a list of u64; cpus a list of CPUs. n64(…) is a
+// count of 8 bytes and then tuples of fields, written as A/B,A/B; nr= overrides the
+// count, as it does that of cpus. The others are for one record each.
 type kind struct {
 	name   string
 	typ    uint32
@@ -47,7 +47,7 @@ var kinds = []kind{
 	{"callchain_deferred", 22, "cookie:u64 chain:n64(ip:u64)"},
 
 	{"attr", 64, "attr"},
-	{"event_type", 65, "id:u64 name:c64"},
+	{"event_type", 65, "id:u64 name:z"},
 	{"tracing_data", 66, "len:u32 data:outside"},
 	{"build_id", 67, "build_id"},
 	{"finished_round", 68, ""},
@@ -56,7 +56,7 @@ var kinds = []kind{
 	{"auxtrace", 71, "len:u64 offset:u64 ref:u64 idx:u32 tid:u32 cpu:u32 reserved:u32 data:outside"},
 	{"auxtrace_error", 72, "kind:u32 code:u32 cpu:u32 pid:u32 tid:u32 fmt:u32 ip:u64 time:u64 msg:c64 machine_pid:u32 vcpu:u32"},
 	{"thread_map", 73, "threads:n64(pid:u64,comm:c16)"},
-	{"cpu_map", 74, "kind:u16 data:hp8"},
+	{"cpu_map", 74, "cpus:cpus"},
 	{"stat_config", 75, "entries:n64(tag:u64,value:u64)"},
 	{"stat", 76, "id:u64 cpu:u32 thread:u32 value:u64 enabled:u64 running:u64"},
 	{"stat_round", 77, "kind:u64 time:u64"},
@@ -66,9 +66,9 @@ var kinds = []kind{
 	{"zstd", 81, "data:h"},
 	{"finished_init", 82, ""},
 	{"compressed2", 83, "len:u64 data:hp8"},
-	{"bpf_metadata", 84, "prog:c64 entries:n64(key:c64,value:c256)"},
-	{"schedstat_cpu", 85, "data:hp8"},
-	{"schedstat_domain", 86, "data:hp8"},
+	{"bpf_metadata", 84, "prog:c16 entries:n64(key:c64,value:c256)"},
+	{"schedstat_cpu", 85, "time:u64 cpu:u32 version:u16 domain:u16 values:hp8"},
+	{"schedstat_domain", 86, "time:u64 cpu:u32 version:u16 domain:u16 values:hp8"},
 }
 
 func kindNamed(name string) *kind {
@@ -247,13 +247,21 @@ func splitFields(s string) []string { return strings.Fields(s) }
 // field encodes one field of the table.
 func (f *file) field(b []byte, key, code string, l *line) ([]byte, error) {
 	switch {
-	case strings.HasPrefix(code, "n64("), strings.HasPrefix(code, "n16("):
+	case strings.HasPrefix(code, "n64("):
 		return f.tuples(b, key, code, l)
 	case code == "v64":
 		for _, v := range l.nums(key) {
 			b = f.order.AppendUint64(b, v)
 		}
 		return b, nil
+	case code == "cpus":
+		list := l.nums(key)
+		b = f.order.AppendUint16(b, 0)
+		b = f.order.AppendUint16(b, uint16(l.num("nr", uint64(len(list)))))
+		for _, n := range list {
+			b = f.order.AppendUint16(b, uint16(n))
+		}
+		return pad(b, 8), nil
 	case code == "h":
 		return append(b, l.hex(key)...), nil
 	case code == "hp8":
@@ -316,11 +324,7 @@ func (f *file) tuples(b []byte, key, code string, l *line) ([]byte, error) {
 		list = strings.Split(s, ",")
 	}
 	n := l.num("nr", uint64(len(list)))
-	if strings.HasPrefix(code, "n16(") {
-		b = f.order.AppendUint16(b, uint16(n))
-	} else {
-		b = f.order.AppendUint64(b, n)
-	}
+	b = f.order.AppendUint64(b, n)
 	for _, item := range list {
 		vals := strings.Split(item, "/")
 		if len(vals) != len(inner) {
@@ -545,7 +549,7 @@ func (f *file) branches(b *[]byte, e *event, l *line) error {
 				return fmt.Errorf("branches: %w", err)
 			}
 			if i == 2 && f.big {
-				n = bits.Reverse64(n)
+				n = bigBranchFlags(n)
 			}
 			*b = f.order.AppendUint64(*b, n)
 		}
@@ -560,6 +564,19 @@ func (f *file) branches(b *[]byte, e *event, l *line) error {
 		}
 	}
 	return nil
+}
+
+// bigBranchFlags lays out the bit fields of struct perf_branch_entry as a
+// big-endian compiler does: from the top.
+func bigBranchFlags(v uint64) uint64 {
+	var out uint64
+	at := 64
+	for _, width := range []int{1, 1, 1, 1, 16, 4, 2, 4, 3, 31} {
+		at -= width
+		out |= v & (1<<width - 1) << at
+		v >>= width
+	}
+	return out
 }
 
 // regs encodes a register file: as many registers as mask has bits.
