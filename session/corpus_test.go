@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/perfark/perfark/buildid"
 	"github.com/perfark/perfark/internal/perftest"
 	"github.com/perfark/perfark/perfdata"
 	"github.com/perfark/perfark/profile"
@@ -185,4 +186,137 @@ func TestCorpusScript(t *testing.T) {
 		})
 	}
 	t.Logf("%d samples compared", compared)
+}
+
+// TestCorpusHits compares the objects that sample addresses hit with perf
+// buildid-list --with-hits. perf 6.1 marks by sample address only.
+func TestCorpusHits(t *testing.T) {
+	dir := perftest.Corpus(t)
+	compared := 0
+	for _, rel := range perftest.CorpusFiles(t) {
+		t.Run(filepath.Base(rel), func(t *testing.T) {
+			text, ok := perftest.Expected(t, rel, "buildid-list-with-hits.txt")
+			if !ok || strings.TrimSpace(text) == "" {
+				t.Skip("no answer of perf")
+			}
+			want := map[string]string{} // by path
+			for line := range strings.Lines(text) {
+				line = strings.TrimSuffix(line, "\n")
+				if len(line) < 42 || line[40] != ' ' {
+					t.Skipf("perf says %q", line)
+				}
+				path := line[41:]
+				if strings.HasPrefix(path, "/tmp/perf-vdso.so-") {
+					path = "[vdso]" // perf's own machine's, which it takes instead
+				}
+				want[path] = strings.TrimSpace(line[:40])
+			}
+			for _, o := range []Options{{HitsOnly: true}, {}, {Keep: KeepStacks}} {
+				r := load(t, filepath.Join(dir, rel), o)
+				if r.Auxtrace {
+					t.Skip("perf lists everything: it does not know what a trace hits")
+				}
+				got := map[string]buildid.ID{}
+				for i, h := range r.Hit {
+					if h&HitIP != 0 {
+						got[r.Profile.Objects[i].Path] = r.Profile.Objects[i].BuildID
+					}
+				}
+				for path, id := range want {
+					have, ok := got[path]
+					if !ok {
+						t.Errorf("%+v: perf has a hit in %q, we have none", o, path)
+						continue
+					}
+					delete(got, path)
+					w, _ := buildid.Parse(id)
+					if w != "" && !w.Match(have) {
+						t.Errorf("%s: build id %v, want %v", path, have, w)
+					}
+					compared++
+				}
+				for path := range got {
+					t.Errorf("%+v: we have a hit in %q, perf has none", o, path)
+				}
+			}
+		})
+	}
+	t.Logf("%d objects compared", compared)
+}
+
+var reportRow = regexp.MustCompile(`^ +([0-9.]+)%  (.*?)  +(\S.*?)  +\[(.)\] 0x([0-9a-f]{16}) *$`)
+
+// TestCorpusReport compares periods by thread name, object and address with
+// the rows of perf report that stand in the corpus: the first ones of the
+// first event.
+func TestCorpusReport(t *testing.T) {
+	dir := perftest.Corpus(t)
+	compared := 0
+	for _, rel := range perftest.CorpusFiles(t) {
+		t.Run(filepath.Base(rel), func(t *testing.T) {
+			text, ok := perftest.Expected(t, rel, "report60.txt")
+			if !ok {
+				t.Skip("no answer of perf")
+			}
+			if strings.Contains(rel, "invalid") {
+				t.Skip("not a recording")
+			}
+			r := load(t, filepath.Join(dir, rel), Options{Keep: KeepComm | KeepStacks})
+			if r.Branches > 0 {
+				t.Skip("perf reports branches, not samples")
+			}
+			p := r.Profile
+			type row struct {
+				comm, dso, level string
+				addr             uint64
+			}
+			var periods []map[row]uint64
+			for range p.Events {
+				periods = append(periods, map[row]uint64{})
+			}
+			for _, s := range p.Samples {
+				l := p.Locations[s.Location]
+				k := row{p.Threads[s.Thread].Comm, "[unknown]", string(l.Level), l.Addr}
+				if l.Object != profile.None {
+					k.dso = p.Objects[l.Object].Short
+				}
+				periods[s.Event][k] += s.Period
+			}
+			ev := -1
+			event := regexp.MustCompile(`^# Samples: .* of event '(.*)'$`)
+			for line := range strings.Lines(text) {
+				line = strings.TrimSuffix(line, "\n")
+				if m := event.FindStringSubmatch(line); m != nil {
+					from := ev + 1
+					if ev = slices.IndexFunc(p.Events[from:], func(e profile.Event) bool { return e.Name == m[1] }); ev >= 0 {
+						ev += from
+					}
+				}
+				m := reportRow.FindStringSubmatch(line)
+				if m == nil || ev < 0 {
+					continue
+				}
+				addr, _ := strconv.ParseUint(m[5], 16, 64)
+				k := row{m[2], m[3], m[4], addr}
+				if k.comm == "" {
+					continue
+				}
+				period := periods[ev][k]
+				if period == 0 && len(k.comm) == 7 {
+					// perf made the column before the thread had its name.
+					for o, n := range periods[ev] {
+						if strings.HasPrefix(o.comm, k.comm) && o.dso == k.dso && o.addr == k.addr {
+							period += n
+						}
+					}
+				}
+				got := fmt.Sprintf("%.2f", 100*float64(period)/float64(p.Events[ev].Period))
+				if got != m[1] {
+					t.Errorf("%v: %s %%, want %s %%", k, got, m[1])
+				}
+				compared++
+			}
+		})
+	}
+	t.Logf("%d rows compared", compared)
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"slices"
 
+	"github.com/perfark/perfark/perfdata"
 	"github.com/perfark/perfark/profile"
 )
 
@@ -60,8 +61,10 @@ func (l *loader) sum(p *profile.Profile) {
 		r.KernelSamples += w.kernelSamples
 		r.GuestSamples += w.guestSamples
 		r.UserStacks += w.userStacks
+		r.Branches += w.branchStacks
 		missing = missing || w.kernelMissing
 	}
+	r.Auxtrace = l.f.Header().Has(perfdata.FeatureAuxtrace) || l.stats.Types[typeAuxtrace] > 0
 	r.KernelRestricted = missing && !l.hasKernel()
 }
 

@@ -42,6 +42,7 @@ type worker struct {
 	kernelSamples uint64
 	guestSamples  uint64
 	userStacks    uint64
+	branchStacks  uint64
 	kernelMissing bool
 	sampled       map[int32]bool // pids; true if with a dump of the stack
 	reads         map[uint64]uint64
@@ -244,6 +245,9 @@ func (w *worker) count(pos uint64, event int, period uint64) {
 	e.Samples++
 	e.Period += period
 
+	if len(s.Branches) > 0 {
+		w.branchStacks++
+	}
 	t := w.l.when(s.Time, pos)
 	th := w.thread(t)
 	if len(s.UserStack) > 0 {

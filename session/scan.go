@@ -23,6 +23,7 @@ const (
 	typeKsymbol     = 17
 	typeDeferred    = 22
 	typeBuildID     = 67
+	typeAuxtrace    = 71
 )
 
 func wanted(t perfdata.Type) bool {

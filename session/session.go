@@ -104,7 +104,9 @@ type Result struct {
 	KernelRestricted bool
 	KernelSamples    uint64 // samples whose address is in the host's kernel
 	GuestSamples     uint64 // in a virtual machine
+	Auxtrace         bool   // the recording has traces of the hardware, whose code is not known
 	UserStacks       uint64 // samples with a dump of the user stack
+	Branches         uint64 // samples with a branch stack
 	DroppedMaps      uint64 // mappings beyond Options.MaxNodes
 	DroppedChains    uint64 // deferred call chains beyond Options.MaxDefer
 }
