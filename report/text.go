@@ -106,10 +106,11 @@ type printer struct {
 // widths computes the width of each column: that of its heading or of the
 // longest entry, in bytes, whether or not its row is printed.
 func (p *printer) widths() {
-	var comm, dso, symbol int
+	var comm, thread, dso, symbol int
 	for i := range p.t.Rows {
 		r := &p.t.Rows[i]
-		comm = max(comm, len(escape.Name(r.Comm)), len(escape.Name(r.Thread)))
+		comm = max(comm, len(escape.Name(r.Comm)))
+		thread = max(thread, len(escape.Name(r.Thread)))
 		if r.Object >= 0 || r.DSO != UnknownDSO {
 			dso = max(dso, len(escape.Name(r.DSO)))
 		}
@@ -131,7 +132,7 @@ func (p *printer) widths() {
 		case Samples, Period:
 			width = 12 * events
 		case PID, TID:
-			width = comm + len("1234567:")
+			width = thread + len("1234567:")
 		case Comm:
 			width = comm
 		case DSO:

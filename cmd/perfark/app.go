@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/perfark/perfark/archive"
 	"github.com/perfark/perfark/internal/decode"
 	"github.com/perfark/perfark/internal/escape"
 )
@@ -34,6 +35,7 @@ type app struct {
 	symbols   []string
 	debugDirs []string
 	limits    decode.Limits
+	archives  archive.Limits
 	quiet     bool
 	verbose   int
 	json      bool
@@ -53,6 +55,14 @@ func (a *app) addLimitFlags(c *cobra.Command) {
 	fs.Var((*sizeValue)(&a.limits.Bytes), "max-input-bytes", "decompress or allocate at most `SIZE` for an input (default: 4G)")
 	fs.Int64Var(&a.limits.Steps, "max-input-steps", 0, "take at most `N` steps that input bytes do not pay for (default: 4294967296)")
 	fs.IntVar(&a.limits.Depth, "max-input-depth", 0, "follow at most `N` levels of nesting (default: 64)")
+}
+
+// addArchiveLimitFlags binds the limits of what an archive may cost.
+func (a *app) addArchiveLimitFlags(c *cobra.Command) {
+	fs := c.Flags()
+	fs.Var((*sizeValue)(&a.archives.MaxBytes), "max-bytes", "refuse archives with more than `SIZE` in them (default: 64G)")
+	fs.IntVar(&a.archives.MaxFiles, "max-files", 0, "refuse archives with more than `N` members (default: 1000000)")
+	fs.IntVar(&a.archives.MaxRatio, "max-ratio", 0, "refuse archives that grow more than `N` times when decompressed (default: 250)")
 }
 
 // addSymbolFlags binds where objects are looked for.

@@ -23,6 +23,9 @@ import (
 
 // commands are the constructors of all commands, in the order of the help.
 var commands = []func(*app) *cobra.Command{
+	newArchiveCmd,
+	newVerifyCmd,
+	newReportCmd,
 	newManCmd,
 	newVersionCmd,
 }
@@ -107,9 +110,27 @@ Exit status: 0 complete, 1 failed, 2 wrong usage, 3 done but partial.`,
 		c.DisableFlagsInUseLine = true
 		root.AddCommand(c)
 	}
+	root.SetHelpCommand(newHelpCmd())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	return root
+}
+
+func newHelpCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:                   "help [COMMAND]",
+		Short:                 "print the help of a command",
+		Example:               "  perfark help report",
+		DisableFlagsInUseLine: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			cmd, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return unknownCommand(c.Root(), args[0])
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		},
+	}
 }
 
 // unknownCommand says that there is no command name, and which is near it.
@@ -136,8 +157,10 @@ func (a *app) fail(ctx context.Context, cmd *cobra.Command, err error) int {
 	if cmd != nil && cmd.HasParent() {
 		prefix += strings.TrimPrefix(cmd.CommandPath(), "perfark ") + ": "
 	}
-	if msg := err.Error(); msg != "" {
-		fmt.Fprintf(a.stderr, "%s%s\n", prefix, escape.Name(msg))
+	for msg := range strings.SplitSeq(err.Error(), "\n") { // errors.Join has a line for each
+		if msg != "" {
+			fmt.Fprintf(a.stderr, "%s%s\n", prefix, escape.Name(msg))
+		}
 	}
 	for _, h := range hints(err) {
 		fmt.Fprintf(a.stderr, "perfark: hint: %s\n", escape.Name(h))
