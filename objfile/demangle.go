@@ -1,11 +1,125 @@
 package objfile
 
-import "github.com/ianlancetaylor/demangle"
+import (
+	"strings"
 
-// Demangle returns a C++ or Rust name as perf prints it.
+	"github.com/ianlancetaylor/demangle"
+)
+
+// What a demangler may take and give, in bytes. The names of the largest C++
+// programs have some ten thousand.
+const (
+	maxMangled   = 32 << 10
+	maxDemangled = 64 << 10
+)
+
+// Demangle returns a C++, Rust or OCaml name as perf prints it: without
+// parameters, return type, hashes, symbol versions and clone suffixes such as
+// .isra.0; and any other name, and one that cannot be demangled, as it is.
+// The @plt of a stub is kept.
+//
+// It differs from package demangle, which it uses for C++, where perf does:
+// in Rust names, and in > that close after an empty pack.
 func Demangle(name string) string {
-	if len(name) > 2 && (name[:2] == "_Z" || name[:2] == "_R") {
-		return demangle.Filter(name, demangle.NoParams)
+	if len(name) < 4 || len(name) > maxMangled || name[0] != '_' && name[0] != 'c' {
+		return name
 	}
-	return name
+	mangled, suffix := name, ""
+	if i := strings.IndexByte(name, '@'); i >= 0 {
+		mangled = name[:i]
+		if name[i:] == "@plt" {
+			suffix = "@plt"
+		}
+	}
+	var s string
+	var ok bool
+	switch {
+	case strings.HasPrefix(mangled, "_R"):
+		s, ok = rustV0(mangled)
+	case strings.HasPrefix(mangled, "_Z"):
+		if s, ok = rustLegacy(mangled); !ok {
+			s, ok = cxx(mangled)
+		}
+	case strings.HasPrefix(mangled, "_GLOBAL_"):
+		s, ok = cxx(mangled)
+	case strings.HasPrefix(mangled, "caml"):
+		s, ok = ocaml(mangled)
+	}
+	if !ok {
+		return name
+	}
+	return s + suffix
+}
+
+// ocaml demangles camlModule__name: __ is a dot, $xx a byte in hex.
+func ocaml(name string) (string, bool) {
+	s := name[len("caml"):]
+	if s == "" || s[0] < 'A' || s[0] > 'Z' {
+		return "", false
+	}
+	var sb strings.Builder
+	for i := 0; i < len(s); i++ {
+		if strings.HasPrefix(s[i:], "__") {
+			sb.WriteByte('.')
+			i++
+			continue
+		}
+		if s[i] == '$' && len(s) >= i+3 {
+			if v, n := hex([]byte(s[i+1 : i+3])); n == 2 {
+				sb.WriteByte(byte(v))
+				i += 2
+				continue
+			}
+		}
+		sb.WriteByte(s[i])
+	}
+	return sb.String(), true
+}
+
+// cxxOptions are those of perf without -v. The library's printer stops at
+// maxDemangled, 1<<16.
+var cxxOptions = []demangle.Option{demangle.NoParams, demangle.NoRust, demangle.MaxLength(16)}
+
+func cxx(name string) (string, bool) {
+	if !strings.Contains(name, "JE") {
+		s, err := demangle.ToString(name, cxxOptions...)
+		return s, err == nil
+	}
+	a, err := demangle.ToAST(name, cxxOptions...)
+	if err != nil {
+		return "", false
+	}
+	a = markEmptyPacks(a)
+	return strings.ReplaceAll(demangle.ASTToString(a, cxxOptions...), ", "+emptyPack+">", ">"), true
+}
+
+// emptyPack stands for an empty argument pack at the end of a list. It cannot
+// be in a name.
+const emptyPack = "\x00"
+
+// markEmptyPacks replaces empty packs that end a list of template arguments
+// by emptyPack. They print as nothing, but perf's demangler has no space
+// between the > before such a pack and the one behind it, as it has between
+// others: A<B<C>> for one that ends in an empty pack, A<B<C> > for another.
+func markEmptyPacks(a demangle.AST) demangle.AST {
+	left := 1 << 14 // back references make trees of any size
+	b := a.Copy(func(a demangle.AST) demangle.AST {
+		t, ok := a.(*demangle.Template)
+		if !ok || len(t.Args) < 2 {
+			return nil
+		}
+		p, ok := t.Args[len(t.Args)-1].(*demangle.ArgumentPack)
+		if !ok || len(p.Args) > 0 {
+			return nil
+		}
+		args := append(t.Args[:len(t.Args)-1:len(t.Args)-1], &demangle.Name{Name: emptyPack})
+		return &demangle.Template{Name: t.Name, Args: args}
+	}, func(demangle.AST) bool {
+		left--
+		return left < 0
+	})
+	if b == nil {
+		return a
+	}
+	return b
 }

@@ -1,0 +1,258 @@
+package objfile
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/perfark/perfark/internal/perftest"
+)
+
+// perfNames asks the real perf for the symbols at file offsets in an ELF file: a
+// recording is made in which its code is mapped at base, with a sample at
+// each. It returns name and offset, "" for none.
+func perfNames(t *testing.T, name string, f *File, offs []uint64) map[uint64]string {
+	t.Helper()
+	const base = 0x10000000
+	var sb strings.Builder
+	id := ""
+	if s := f.BuildID().String(); s != "" {
+		id = " id=" + s
+	}
+	var exec []segment
+	for _, p := range f.loads {
+		if p.flags&pfExec != 0 {
+			exec = append(exec, p)
+		}
+	}
+	if len(exec) == 0 {
+		t.Fatalf("%s: no code", name)
+	}
+	fmt.Fprintf(&sb, "event cpu-clock sample=IP|TID|TIME\ncomm pid=9 tid=9 name=x time=1\n")
+	lo, hi := exec[0].off&^0xfff, (exec[len(exec)-1].off+exec[len(exec)-1].filesz+0xfff)&^0xfff
+	fmt.Fprintf(&sb, "mmap2 pid=9 tid=9 start=%#x len=%#x pgoff=%#x prot=5 flags=2%s name=%s time=2\n", base, hi-lo, lo, id, name)
+	for i, o := range offs {
+		fmt.Fprintf(&sb, "sample ip=%#x pid=9 tid=9 time=%d\n", base+o-lo, 10+i)
+	}
+	file := perftest.File(t, sb.String())
+	r := perftest.Perf(t, "script", "-f", "-i", file, "-F", "ip,sym,symoff", "--no-inline")
+	line := regexp.MustCompile(`^\s*([0-9a-f]+) (.*)$`)
+	out := map[uint64]string{}
+	for l := range strings.Lines(r.Stdout) {
+		m := line.FindStringSubmatch(strings.TrimRight(l, "\n"))
+		if m == nil {
+			continue
+		}
+		a, err := strconv.ParseUint(m[1], 16, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := strings.TrimSpace(m[2])
+		if s == "[unknown]" {
+			s = ""
+		}
+		out[a-base+lo] = s
+	}
+	if len(out) != len(offs) {
+		t.Fatalf("%s: perf answered %d of %d: %s", name, len(out), len(offs), r.Stderr)
+	}
+	return out
+}
+
+// probes returns file offsets worth asking for: the beginning, middle and end
+// of symbols of code and what is behind them, at most max.
+func probes(f *File, tab *Table, max int) []uint64 {
+	set := map[uint64]bool{}
+	step := tab.Len()*4/max + 1
+	for i := 0; i < tab.Len(); i += step {
+		s := tab.Sym(i)
+		for _, o := range []uint64{s.Start, s.Start + (s.End-s.Start)/2, s.End - 1, s.End} {
+			for _, p := range f.loads {
+				if p.flags&pfExec != 0 && o-p.off < p.filesz {
+					set[o] = true
+				}
+			}
+		}
+	}
+	var out []uint64
+	for o := range set {
+		out = append(out, o)
+	}
+	return out
+}
+
+// TestPerf compares the names of addresses all over many files with those of
+// the real perf. Where we differ we know why; see docs/symbols.md.
+func TestPerf(t *testing.T) {
+	perftest.NeedTool(t, "perf")
+	max := 1500
+	if testing.Short() {
+		max = 100
+	}
+	files := systemFiles(t)
+	files = append(files, builds(t)...)
+	for _, name := range files {
+		if strings.HasSuffix(name, ".o") {
+			continue
+		}
+		comparePerf(t, name, max)
+	}
+}
+
+func comparePerf(t *testing.T, name string, max int) {
+	f := openTest(t, name)
+	tab, err := f.Symbols(SymbolOptions{})
+	if err != nil {
+		return
+	}
+	if id := f.BuildID().String(); len(id) > 2 {
+		debug := "/usr/lib/debug/.build-id/" + id[:2] + "/" + id[2:] + ".debug"
+		if _, err := os.Stat(debug); err == nil {
+			if tab, err = openTest(t, debug).SymbolsWith(f, SymbolOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	offs := probes(f, tab, max)
+	if len(offs) == 0 {
+		t.Errorf("%s: nothing to ask", name)
+		return
+	}
+	plt, gaps, nested, longer, bad := 0, 0, 0, 0, 0
+	for o, want := range perfNames(t, name, f, offs) {
+		s, ok := tab.Lookup(o)
+		got := ""
+		if ok {
+			got = fmt.Sprintf("%s+%#x", Demangle(s.Name), o-s.Start)
+		}
+		switch {
+		case got == want:
+		case strings.Contains(s.Name, "@plt") || s.Name == ".plt":
+			plt++ // perf 6.1 has the wrong place, or the function before
+		case got == "" && pastSection(f, tab, want, o):
+			gaps++
+		case ok && want == "" && o < s.End:
+			longer++ // perf kept a shorter alias
+		case ok && isNested(tab, s, want):
+			nested++
+		default:
+			if bad++; bad < 8 {
+				t.Errorf("%s: offset %#x: got %q (%#x-%#x), perf says %q", name, o, got, s.Start, s.End, want)
+			}
+		}
+	}
+	t.Logf("%s: %d of %d as perf; %d stubs, %d behind a section, %d nested, %d behind an alias, %d wrong", name, len(offs)-plt-gaps-nested-longer-bad, len(offs), plt, gaps, nested, longer, bad)
+}
+
+// pastSection reports whether perf's answer is a symbol without a size that
+// it extends beyond the end of its section.
+func pastSection(f *File, tab *Table, want string, off uint64) bool {
+	name, _, _ := strings.Cut(want, "+0x")
+	at, ok := tab.Address(name)
+	if !ok {
+		return false
+	}
+	for _, s := range f.sections {
+		if s.flags&shfAlloc != 0 && s.typ != shtNobits && at-s.off < s.size {
+			return off >= s.off+s.size
+		}
+	}
+	return false
+}
+
+// isNested reports whether perf's answer is another symbol around the
+// address, with an earlier start.
+func isNested(tab *Table, got Sym, want string) bool {
+	name, _, _ := strings.Cut(want, "+0x")
+	for s := range tab.All {
+		if Demangle(s.Name) == name && s.Start < got.Start && s.End > got.Start {
+			return true
+		}
+	}
+	return false
+}
+
+const pltSource = `
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <math.h>
+int hot(int n) { char b[64]; snprintf(b, sizeof b, "%d", n); return atoi(b) + (int)strlen(b); }
+static int inner(double x) { return (int)cos(x); }
+int main(int c, char **v) { int s = 0; for (int i = 0; i < 10; i++) s += hot(i) + inner(i); puts("x"); void *p = malloc(s); free(p); return s == 0; }
+`
+
+// builds compiles the forms of programs that the cases name: S05 (fixed
+// address, static, position-independent, both), S53 (assembly without sizes),
+// S54 (stubs, lazy and with indirect-branch tracking).
+func builds(t *testing.T) []string {
+	if _, err := exec.LookPath("gcc"); err != nil {
+		return nil
+	}
+	var out []string
+	for _, flags := range [][]string{
+		{"-no-pie", "-lm"}, {"-static", "-lm"}, {"-pie", "-lm"}, {"-static-pie", "-lm"},
+		{"-Wl,-z,ibtplt", "-lm"}, {"-Wl,-z,now", "-lm"}, {"-fcf-protection", "-Wl,-z,ibtplt,-z,lazy", "-lm"}, {"-fno-plt", "-lm"},
+		{"-Wl,-z,lazy", "-s", "-rdynamic", "-lm"},
+	} {
+		out = append(out, perftest.CC(t, "x"+strings.NewReplacer(",", "", "-", "").Replace(strings.Join(flags, "")), pltSource, append([]string{"-O1", "-Wl,--build-id=uuid"}, flags...)...))
+	}
+	return out
+}
+
+// TestAsmWithoutSize is case S53: symbols without a size reach to the next
+// one, and to the end of their section at most.
+func TestAsmWithoutSize(t *testing.T) {
+	perftest.NeedTool(t, "gcc")
+	dir := t.TempDir()
+	asm := filepath.Join(dir, "f.S")
+	if err := os.WriteFile(asm, []byte(`
+	.text
+	.globl asm_hot
+asm_hot:
+1:	dec %rdi
+	jnz 1b
+	ret
+	.balign 64
+	.globl asm_typed
+	.type asm_typed,@function
+asm_typed:
+1:	dec %rdi
+	jnz 1b
+	ret
+	.section .text.last,"ax",@progbits
+	.globl asm_last
+asm_last:
+	nop
+	ret
+	.section .note.GNU-stack,"",@progbits
+`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	name := perftest.CC(t, "asm", "void asm_hot(unsigned long); void asm_typed(unsigned long); void asm_last(void);\nint main(void) { asm_hot(3); asm_typed(3); asm_last(); return 0; }\n", asm)
+	f := openTest(t, name)
+	tab, err := f.Symbols(SymbolOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []struct {
+		name string
+		min  uint64
+	}{{"asm_hot", 6}, {"asm_typed", 6}, {"asm_last", 2}} {
+		at, ok := tab.Address(want.name)
+		if !ok {
+			t.Fatalf("no %s", want.name)
+		}
+		for o := range want.min {
+			if s, ok := tab.Lookup(at + o); !ok || s.Name != want.name {
+				t.Errorf("%s+%d: got %+v, %v", want.name, o, s, ok)
+			}
+		}
+	}
+	comparePerf(t, name, 1000)
+}
