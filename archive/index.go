@@ -117,7 +117,8 @@ func openPerfAll(ctx context.Context, img *image, list []inEntry, i int, o OpenO
 
 // checkEntries checks what holds for every tar: clean names, each used once,
 // no file where there is a directory, sizes within the limits, and hard links
-// to earlier files only. These become files with the contents of the other.
+// to earlier entries only. These become what the other is: GNU tar writes them
+// for a file, or a symbolic link, that it packs a second time.
 func checkEntries(ctx context.Context, list []inEntry, img *image, lim Limits) error {
 	seen := make(map[string]*inEntry, len(list))
 	inner := map[string]bool{} // names that something is below of
@@ -129,10 +130,10 @@ func checkEntries(ctx context.Context, list []inEntry, img *image, lim Limits) e
 		}
 		if e.typ == tar.TypeLink {
 			to := seen[e.link]
-			if to == nil || to.typ != tar.TypeReg {
+			if to == nil || to.typ == tar.TypeDir {
 				return fmt.Errorf("entry %q: hard link to %q, which is not an earlier file of the archive", e.name, e.link)
 			}
-			e.typ, e.off, e.size = tar.TypeReg, to.off, to.size
+			e.typ, e.off, e.size, e.link = to.typ, to.off, to.size, to.link
 		}
 		if old := seen[e.name]; old != nil {
 			// perf archive packs what it lists twice, twice.
