@@ -104,6 +104,8 @@ const (
 	ReadID
 	ReadGroup
 	ReadLost
+
+	readKnown = 1<<iota - 1
 )
 
 // Bits of Attr.BranchSampleType that change the layout of samples.

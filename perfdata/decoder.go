@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"strings"
 
 	"github.com/perfark/perfark/internal/decode"
 )
@@ -86,15 +87,19 @@ type eventTable struct {
 	dense   []int32 // the events of ids from first on, -1 for none; nil if they lie too far apart
 	mixed   bool    // the id does not stand at the same place in all samples
 	same    bool    // all events have the same layout
+	known   bool    // no event has fields newer than this program
 }
 
 func newEventTable(events []Event) eventTable {
-	t := eventTable{ids: make(map[uint64]int32), same: true}
+	t := eventTable{ids: make(map[uint64]int32), same: true, known: true}
 	for i := range events {
 		l := newLayout(&events[i].Attr)
 		t.layouts = append(t.layouts, l)
 		if l.id != t.layouts[0].id || l.trailerID != t.layouts[0].trailerID {
 			t.mixed = true
+		}
+		if l.st&^sampleKnown != 0 || l.rf&^readKnown != 0 {
+			t.known = false
 		}
 		a, b := l, t.layouts[0]
 		a.period, b.period = 0, 0
@@ -364,6 +369,12 @@ func (d *Decoder) Decode(b []byte, off int64) (Record, error) {
 	if err := c.Err(); err != nil {
 		return nil, d.note(off, size, err)
 	}
+	// Names are padded to 8 bytes, with anything.
+	if typ <= recordKernelMax && c.Len() >= 8 && d.tab.known {
+		if err := d.leftover(typ, off, b, c.Rest()); err != nil {
+			return nil, err
+		}
+	}
 	return r, nil
 }
 
@@ -488,7 +499,7 @@ func (d *Decoder) Sample(b []byte, off int64, s *Sample) error {
 				if n <= uint64(len(rest)/8-1) {
 					s.Callchain = d.words(s.Callchain, rest[8:8+8*n])
 					rest = rest[8+8*n:]
-					return d.leftover(off, b, rest)
+					return d.leftover(RecordSample, off, b, rest)
 				}
 			}
 			// Short: let the cursor say how.
@@ -496,7 +507,7 @@ func (d *Decoder) Sample(b []byte, off int64, s *Sample) error {
 			c.Count(8, "sample.callchain.nr")
 			return d.note(off, len(b), c.Err())
 		}
-		return d.leftover(off, b, rest)
+		return d.leftover(RecordSample, off, b, rest)
 	}
 	c := decode.NewCursor(rest, off+int64(len(b)-len(rest)), d.big)
 	d.sampleRest(&c, l, s)
@@ -506,17 +517,17 @@ func (d *Decoder) Sample(b []byte, off int64, s *Sample) error {
 	if st&^sampleKnown != 0 {
 		return nil // fields that are newer than this program follow
 	}
-	return d.leftover(off, b, c.Rest())
+	return d.leftover(RecordSample, off, b, c.Rest())
 }
 
-// leftover notes bytes at the end of a sample that belong to no field: its
+// leftover notes bytes at the end of a record that belong to no field: its
 // size is damaged, and what it swallowed is lost.
-func (d *Decoder) leftover(off int64, b, rest []byte) error {
+func (d *Decoder) leftover(typ Type, off int64, b, rest []byte) error {
 	if len(rest) == 0 {
 		return nil
 	}
 	at := off + int64(len(b)-len(rest))
-	err := &decode.Error{Offset: at, Field: "sample", Why: fmt.Sprintf("%d bytes belong to no field", len(rest))}
+	err := &decode.Error{Offset: at, Field: strings.ToLower(typ.String()), Why: fmt.Sprintf("%d bytes belong to no field", len(rest))}
 	if d.quiet {
 		return err // no proof that this is a record
 	}
