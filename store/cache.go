@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -47,7 +48,10 @@ func (c *BuildIDCache) Get(ctx context.Context, k Key) (*File, error) {
 		return nil, s.err(c.dir)
 	}
 	defer root.Close()
-	if k.ID == "" {
+	switch {
+	case k.Kind == PerfMap:
+		return c.perfMap(root, &s)
+	case k.ID == "":
 		return c.byHash(root, &s)
 	}
 	var files []*File
@@ -136,6 +140,22 @@ func linked(root *os.Root, hex string, s *search) []string {
 		at = append(at, link+".debug")
 	}
 	return at
+}
+
+// perfMap opens the perf map that an archive brought. Only the number of the
+// process ties it to a recording.
+func (c *BuildIDCache) perfMap(root *os.Root, s *search) (*File, error) {
+	if s.key.PID <= 0 {
+		return nil, s.err(c.dir)
+	}
+	at := fmt.Sprintf("%s/perf-%d.map", mapDir, s.key.PID)
+	f, err := openInTree(root, at)
+	if err != nil {
+		s.note(c.dir+"/"+at, err)
+		return nil, s.err(c.dir)
+	}
+	f.Unverified = true
+	return f, nil
 }
 
 // byHash opens the object of a path that has no id: PATH/SHA256/elf. Two of

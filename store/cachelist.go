@@ -21,6 +21,8 @@ const (
 	KCore  Kind = "kcore"  // a copy of /proc/kcore, with its kallsyms and modules
 	Link   Kind = "link"   // a link that leads nowhere
 	Temp   Kind = "temp"   // left by a program that was killed
+
+	Manifest Kind = "manifest" // of an archive that was unpacked here
 )
 
 // An Entry is a file of a cache.
@@ -59,6 +61,7 @@ func (c *BuildIDCache) List(ctx context.Context) ([]Entry, error) {
 	if err := l.links(); err != nil {
 		return nil, err
 	}
+	l.own()
 	if err := l.walk("", 0); err != nil {
 		return nil, err
 	}
@@ -135,6 +138,22 @@ func (l *lister) link(xx, rest string) {
 	}
 }
 
+// own adds what archives brought beside objects.
+func (l *lister) own() {
+	names, _ := readDirNames(l.root, ownDir) // absent, most often
+	for _, name := range names {
+		if strings.HasSuffix(name, ".json") {
+			l.file(Entry{Kind: Manifest, File: path.Join(ownDir, name)})
+		}
+	}
+	names, _ = readDirNames(l.root, mapDir)
+	for _, name := range names {
+		if strings.HasPrefix(name, "perf-") && strings.HasSuffix(name, ".map") {
+			l.file(Entry{Path: "/tmp/" + name, Kind: PerfMap, File: path.Join(mapDir, name)})
+		}
+	}
+}
+
 // fileKind is the kind of a file that old perf kept for a name.
 func fileKind(p string) Kind {
 	if isKernel(p) {
@@ -169,7 +188,7 @@ func (l *lister) walk(dir string, depth int) error {
 	}
 	for _, name := range names {
 		at := path.Join(dir, name)
-		if at == linkDir {
+		if at == linkDir || at == ownDir {
 			continue
 		}
 		fi, err := l.root.Lstat(at)
@@ -241,7 +260,8 @@ func (l *lister) file(e Entry) {
 		return
 	}
 	e.Size, e.Used, e.inode = fi.Size(), used(fi), fi
-	if e.Kind != Probes && e.Kind != KCore {
+	switch e.Kind {
+	case ELF, Debug, Kallsyms, VDSO:
 		l.inspect(&e)
 	}
 	l.entries = append(l.entries, e)

@@ -45,6 +45,9 @@ func TestList(t *testing.T) {
 	write(t, c.Dir()+"/.build-id/77/"+strings.Repeat("77", 19)+".debug", testELF{id: testID(0x77, 20), dwarf: true, debugOnly: true}.bytes())
 	write(t, c.Dir()+"/"+tempMark+"x", []byte("half"))
 	write(t, c.Dir()+"/[kernel.kcore]/"+bad+"/2026010203040506/kcore", []byte("core"))
+	write(t, c.Dir()+"/.perfark/0123456789abcdef.json", []byte("{}"))
+	write(t, c.Dir()+"/.perfark/jit/perf-12.map", []byte("10 10 f\n"))
+	testSource(t, c, Key{Kind: PerfMap, PID: 12}, []byte("10 10 f\n"))
 	list, err := c.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -56,6 +59,7 @@ func TestList(t *testing.T) {
 	dbg := testELF{id: testID(0x77, 20), dwarf: true, debugOnly: true}.bytes()
 	want := []Entry{
 		{Kind: Temp, File: tempMark + "x", Size: 4, Problem: "left by a program that was stopped"},
+		{Kind: Manifest, File: ".perfark/0123456789abcdef.json", Size: 2},
 		{ID: testID(0x77, 20), Kind: Debug, File: ".build-id/77/" + strings.Repeat("77", 19) + ".debug", Size: int64(len(dbg)), Quality: objfile.FullDWARF, Linked: true},
 		{ID: id20, Path: "/bin/a b\n\xff", Kind: ELF, File: "bin/a b\n\xff/" + id20.String() + "/elf", Size: int64(len(full)), Quality: objfile.FullDWARF, Linked: true},
 		{ID: testID(0xba, 20), Path: "/bin/bad", Kind: ELF, File: "bin/bad/" + bad + "/elf", Size: int64(len(full)), Quality: objfile.FullDWARF, Problem: "carries build id " + id20.String() + "; " + bad + " is wanted"},
@@ -63,6 +67,7 @@ func TestList(t *testing.T) {
 		{Hash: sum, Path: "/bin/bare", Kind: ELF, File: "bin/bare/" + sum + "/elf", Size: int64(len(bare))},
 		{ID: gone, Path: "/bin/gone", Kind: Link, File: ".build-id/60/" + gone.String()[2:], Problem: "links to ../../bin/gone/" + gone.String() + ", which is not there"},
 		{ID: id8, Path: "/bin/short", Kind: ELF, File: "bin/short/" + id8.String() + "/elf", Size: int64(len(short)), Quality: objfile.Symtab, Linked: true},
+		{Path: "/tmp/perf-12.map", Kind: PerfMap, File: ".perfark/jit/perf-12.map", Size: 8},
 		{ID: testID(0xba, 20), Path: "[kernel.kcore]", Kind: KCore, File: "[kernel.kcore]/" + bad + "/2026010203040506/kcore", Size: 4},
 	}
 	if diff := cmp.Diff(want, list, cmpopts.IgnoreUnexported(Entry{}), cmpopts.IgnoreFields(Entry{}, "Used")); diff != "" {

@@ -86,8 +86,8 @@ func (o GCOptions) choose(list []Entry) []Entry {
 			continue
 		}
 		dir := path.Dir(e.File)
-		if e.Kind == Link || strings.HasPrefix(e.File, linkDir+"/") && strings.Count(e.File, "/") == 2 {
-			dir = e.File // a file in .build-id itself
+		if e.Kind == Link || e.Kind == PerfMap || e.Kind == Manifest || strings.HasPrefix(e.File, linkDir+"/") && strings.Count(e.File, "/") == 2 {
+			dir = e.File // goes alone
 		}
 		g := byDir[dir]
 		if g == nil {

@@ -43,11 +43,6 @@ func TestDebugDirs(t *testing.T) {
 	testNone(t, DebugDirs([]string{dir}), Key{ID: id, Kind: Debug}, Replaced)
 }
 
-// A fixedSource yields one file.
-func objectAt(t *testing.T, name string) Source {
-	t.Helper()
-	return Host(HostOptions{Root: filepath.Dir(name)})
-}
 
 // The places of a debug file that an object names, and what is refused there.
 func TestDebuglinks(t *testing.T) {
@@ -131,4 +126,21 @@ func TestMulti(t *testing.T) {
 		t.Errorf("Get: %+v, %v", f, err)
 	}
 	f.Close()
+}
+
+func TestOneFile(t *testing.T) {
+	id := testID(0xab, 20)
+	b := testELF{id: id, text: "code"}.bytes()
+	name := write(t, t.TempDir()+"/prog", b)
+	testSource(t, OneFile(name), Key{ID: id, Kind: ELF, Path: name}, b)
+	testNone(t, OneFile(name), Key{ID: testID(1, 20), Kind: ELF}, Replaced)
+	f, err := OneFile(name).Get(t.Context(), Key{Kind: ELF, Path: name})
+	if err != nil || !f.Unverified {
+		t.Errorf("Get: %+v, %v; want an unverified file", f, err)
+	} else {
+		f.Close()
+	}
+	if got, err := FileID(name); err != nil || got != id {
+		t.Errorf("FileID = %s, %v", got, err)
+	}
 }

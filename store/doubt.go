@@ -50,6 +50,6 @@ func (d doubted) Get(ctx context.Context, k Key) (*File, error) {
 		return f, nil
 	}
 	f.Close()
-	return nil, &RefusedError{Path: at, Reason: Replaced, Got: k.ID, Why: fmt.Sprintf(
+	return nil, &RefusedError{Path: at, Reason: Replaced, Why: fmt.Sprintf(
 		"the file changed during the recording: inode %d was mapped, the build id is that of inode %d", k.Ino, ino)}
 }

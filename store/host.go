@@ -1,6 +1,10 @@
 package store
 
-import "time"
+import (
+	"time"
+
+	"github.com/perfark/perfark/buildid"
+)
 
 // HostOptions says what is known of a recording that was made on this host.
 // The zero value finds files by Build ID only.
@@ -47,3 +51,14 @@ type HostOptions struct {
 // Without a Build ID an object is used, as unverified, only if it is the very
 // inode that was mapped and was not written to after the recording.
 func Host(o HostOptions) Source { return newHost(o) }
+
+// slack is how far two clocks may be apart: times of files, and of processes,
+// whose base is in whole seconds.
+const slack = 2 * time.Second
+
+// A KernelMap is where the code of the running kernel, or of a module, is.
+type KernelMap struct {
+	ID         buildid.ID // "" if it has none
+	Start, End uint64     // addresses; zero if the kernel hides them
+	Name       string     // [kernel.kallsyms], or the module's in brackets
+}

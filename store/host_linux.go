@@ -194,10 +194,6 @@ func (h *host) onDisk(s *search) *File {
 // path returns where a recorded path is on this host.
 func (h *host) path(name string) string { return filepath.Join(h.o.Root, name) }
 
-// slack is how far two clocks may be apart: times of files, and of processes,
-// whose base is in whole seconds.
-const slack = 2 * time.Second
-
 // tied closes f and fails if the recording has no id and nothing else ties f
 // to it: then f must be the inode that was mapped, as it was. m is the mapping
 // that led to f, nil if its path did.

@@ -2,7 +2,26 @@
 
 package store
 
-import "context"
+import (
+	"context"
+	"errors"
+
+	"github.com/perfark/perfark/buildid"
+)
+
+var errNoLinux = errors.New("this host does not run Linux")
+
+// KernelID returns the Build ID of the running kernel: there is none.
+func KernelID(string) (buildid.ID, error) { return "", errNoLinux }
+
+// ModuleID returns the Build ID of a loaded module: there is none.
+func ModuleID(string, string) (buildid.ID, error) { return "", errNoLinux }
+
+// KernelMaps returns where the kernel's code is: nowhere.
+func KernelMaps(string, string) ([]KernelMap, error) { return nil, errNoLinux }
+
+// RunningVDSO returns the Build ID of the vDSO: there is none.
+func RunningVDSO() (buildid.ID, error) { return "", errNoLinux }
 
 func newHost(HostOptions) Source { return noHost{} }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/perfark/perfark/buildid"
+	"github.com/perfark/perfark/objfile"
 )
 
 // most is how much of a file of /proc or /sys is read, in bytes.
@@ -277,4 +279,86 @@ func (h *host) listModules() {
 		}
 		return nil
 	})
+}
+
+// KernelMaps returns where the code of the running kernel and of its modules
+// is, from kallsyms and modules in proc and the notes in sys ("" means /proc
+// and /sys). Addresses that the kernel hides are zero. A module without a
+// Build ID has none.
+func KernelMaps(proc, sys string) ([]KernelMap, error) {
+	if proc == "" {
+		proc = "/proc"
+	}
+	kernel := KernelMap{Name: kernelName}
+	var err error
+	if kernel.ID, err = KernelID(sys); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(filepath.Join(proc, "kallsyms"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	sc := bufio.NewScanner(f)
+	for sc.Scan() {
+		fields := bytes.Fields(sc.Bytes())
+		if len(fields) != 3 {
+			continue // of a module
+		}
+		addr, err := strconv.ParseUint(string(fields[0]), 16, 64)
+		if err != nil {
+			continue
+		}
+		switch string(fields[2]) {
+		case "_text", "_stext":
+			if kernel.Start == 0 {
+				kernel.Start = addr
+			}
+		case "_etext":
+			kernel.End = addr
+		}
+		if kernel.End > 0 && kernel.Start > 0 {
+			break
+		}
+	}
+	if err := sc.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	maps := []KernelMap{kernel}
+	b, err := os.ReadFile(filepath.Join(proc, "modules"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return maps, nil // a kernel without modules
+	}
+	if err != nil {
+		return maps, err
+	}
+	for line := range strings.Lines(string(b)) {
+		// name size references users state address
+		fields := strings.Fields(line)
+		if len(fields) < 6 {
+			continue
+		}
+		size, err := strconv.ParseUint(fields[1], 10, 64)
+		start, err2 := strconv.ParseUint(strings.TrimPrefix(fields[5], "0x"), 16, 64)
+		if err != nil || err2 != nil {
+			continue
+		}
+		m := KernelMap{Name: "[" + fields[0] + "]", Start: start}
+		if start != 0 {
+			m.End = start + size
+		}
+		m.ID, _ = ModuleID(sys, fields[0]) // some have none
+		maps = append(maps, m)
+	}
+	return maps, nil
+}
+
+// RunningVDSO returns the Build ID of the vDSO that the kernel maps into
+// programs such as this one.
+func RunningVDSO() (buildid.ID, error) {
+	b, err := ownVDSO("/proc")
+	if err != nil {
+		return "", err
+	}
+	return objfile.ReadBuildID(bytes.NewReader(b), int64(len(b)))
 }

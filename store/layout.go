@@ -12,6 +12,8 @@ import (
 // Names in a ~/.debug tree.
 const (
 	linkDir     = ".build-id"
+	ownDir      = ".perfark"      // manifests of archives that were unpacked here
+	mapDir      = ownDir + "/jit" // and their perf maps
 	kernelName  = "[kernel.kallsyms]"
 	guestName   = "[guest.kernel.kallsyms]"
 	kcoreName   = "[kernel.kcore]"
@@ -60,7 +62,7 @@ func linkName(hex string) string {
 // TreePath returns the place of a recorded path inside a ~/.debug tree, without
 // a slash in front: where the directory of its ids is. It fails for a path that
 // cannot have one: empty, with a NUL, a component over 255 bytes, or inside
-// .build-id.
+// .build-id or .perfark.
 func TreePath(p string) (string, error) {
 	if strings.IndexByte(p, 0) >= 0 {
 		return "", fmt.Errorf("path %q: has a NUL byte", p)
@@ -69,8 +71,8 @@ func TreePath(p string) (string, error) {
 	if t == "" {
 		return "", fmt.Errorf("path %q: names no file", p)
 	}
-	if t == linkDir || strings.HasPrefix(t, linkDir+"/") {
-		return "", fmt.Errorf("path %q: is kept for links", p)
+	if first, _, _ := strings.Cut(t, "/"); first == linkDir || first == ownDir {
+		return "", fmt.Errorf("path %q: is kept for other things", p)
 	}
 	if strings.HasPrefix(t, tempMark) {
 		return "", fmt.Errorf("path %q: is kept for temporary files", p)

@@ -25,6 +25,9 @@ import (
 var commands = []func(*app) *cobra.Command{
 	newArchiveCmd,
 	newVerifyCmd,
+	newUnpackCmd,
+	newBuildIDListCmd,
+	newBuildIDCacheCmd,
 	newReportCmd,
 	newManCmd,
 	newVersionCmd,
