@@ -220,6 +220,9 @@ func TestTar(t *testing.T) {
 	flags := map[Format]string{Bzip2: "-j", Zstd: "--zstd", Gzip: "-z", XZ: "-J", Tar: "", Bundle: "--zstd"}
 	for _, locale := range []string{"C", "C.UTF-8"} {
 		for f, flag := range flags {
+			if locale != "C" && f != Bzip2 {
+				continue
+			}
 			t.Run(f.String()+" "+locale, func(t *testing.T) {
 				dir := t.TempDir()
 				file := filepath.Join(dir, "a"+f.Ext())

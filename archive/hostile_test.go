@@ -412,7 +412,7 @@ func TestFlipped(t *testing.T) {
 // TestBombs (C1 to C4, C6, C10): stopped by the ratio, with the option named.
 func TestBombs(t *testing.T) {
 	zeros := make([]byte, 1<<20)
-	const size = 300
+	const size = 72
 	var gz bytes.Buffer
 	g := gzip.NewWriter(&gz)
 	for range size {
@@ -442,7 +442,7 @@ func TestBombs(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "--max-ratio") {
 			t.Errorf("%s, %d bytes: error %v, want one that names --max-ratio", name, len(b), err)
 		}
-		_, err = New(t.Context(), bytes.NewReader(b), int64(len(b)), "x", OpenOptions{Limits: Limits{MaxRatio: 1 << 30, MaxBytes: 70 << 20}})
+		_, err = New(t.Context(), bytes.NewReader(b), int64(len(b)), "x", OpenOptions{Limits: Limits{MaxRatio: 1 << 30, MaxBytes: 66 << 20}})
 		if err == nil || !strings.Contains(err.Error(), "--max-bytes") {
 			t.Errorf("%s: error %v, want one that names --max-bytes", name, err)
 		}
