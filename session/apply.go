@@ -330,7 +330,7 @@ func (l *loader) mmap(t moment, r *perfdata.Mmap) {
 	id := l.add(&p.space, t, m)
 	if o.Kind == profile.KindVDSO && id != none {
 		// The last thing that execve maps (load_elf_binary in fs/binfmt_elf.c).
-		p.flush(l.atlas, t)
+		p.loaded()
 	}
 	if exec {
 		p.addObject(m.object)
@@ -390,6 +390,9 @@ func (l *loader) mmapKernel(t moment, r *perfdata.Mmap, m mapping, machine int32
 			o.RefName, o.RefAddr = name[i+1:], r.Pgoff
 		}
 		o.Start, o.End = m.start, m.last+1
+		if r.Len > 0 && r.Start != 0 && l.kernel(machine).last() == 0 {
+			m.start, m.last = kernelImage(m.start, m.last)
+		}
 	case r.Len == 0:
 		return
 	default:
@@ -401,6 +404,27 @@ func (l *loader) mmapKernel(t moment, r *perfdata.Mmap, m mapping, machine int32
 		p.Start, p.End, p.RefName, p.RefAddr = o.Start, o.End, o.RefName, o.RefAddr
 	}
 	l.add(l.kernel(machine), t, m)
+}
+
+// kernelImage returns what of the kernel may lie around the range that was
+// recorded, which ends with _etext. The code of its start-up lies behind that,
+// and is at the bottom of the call chains of idle CPUs; behind _text, which
+// some recordings have only _stext of, comes its entry. perf learns the true
+// range from the symbols. Whatever else is mapped there goes first.
+func kernelImage(start, last uint64) (uint64, uint64) {
+	const (
+		align = 2 << 20
+		image = 128 << 20
+		x86   = 1 << 30 // what x86-64 keeps for the image, up to the modules
+	)
+	end := max(last, start+image)
+	if start >= ^uint64(0)-2*x86+1 {
+		end = max(last, min(end, start|(x86-1)))
+	}
+	if end < start {
+		end = last
+	}
+	return start &^ (align - 1), end
 }
 
 // ksymbol adds or removes kernel code made at run time.
@@ -451,6 +475,16 @@ func (l *loader) addDeferred(r *perfdata.CallchainDeferred) {
 	from := len(l.deferred.ips)
 	l.deferred.ips = append(l.deferred.ips, r.Callchain...)
 	l.deferred.byCookie[deferKey{r.TID, r.Cookie}] = [2]int{from, len(l.deferred.ips)}
+}
+
+// firstName is the first name that is known of a thread, "" if there is none.
+func (l *loader) firstName(tid int32) string {
+	if th := l.threads[tid]; th != nil {
+		if c := th.first(); c != defaultComm {
+			return l.comms[c]
+		}
+	}
+	return ""
 }
 
 // commName is the name of a thread.

@@ -32,6 +32,12 @@ func (l *loader) merge(p *profile.Profile) []Hit {
 		th := profile.Thread{PID: k.pid, TID: k.tid}
 		if l.o.Keep&KeepComm != 0 {
 			th.Comm = l.commName(k.comm, k.unnamed-1)
+			if k.comm == defaultComm {
+				th.Later = l.firstName(k.unnamed - 1)
+			}
+			if t := l.threads[k.tid]; t != nil && k.tid >= 0 {
+				th.Last = l.commName(t.last(), k.tid)
+			}
 		}
 		id, ok := byName[th]
 		if !ok {

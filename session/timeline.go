@@ -63,8 +63,9 @@ type space struct {
 	pinned int     // forest nodes below are part of a point or of a child
 	owner  bool    // the spare room behind the last state's log is ours
 
-	// Mappings since an exec whose end was not seen yet: see flush.
+	// Mappings since an exec whose end was not seen yet: see loaded.
 	execed bool
+	full   bool // the kernel has mapped all that it maps
 	fresh  []int32
 }
 
@@ -112,7 +113,12 @@ func (sp *space) add(a *atlas, t moment, m mapping) {
 	a.maps = append(a.maps, m)
 	id := int32(len(a.maps) - 1)
 	if sp.execed {
-		if sp.fresh = append(sp.fresh, id); len(sp.fresh) > freshMax {
+		sp.fresh = append(sp.fresh, id)
+		switch {
+		case sp.full:
+			sp.flush(a, t)
+			return
+		case len(sp.fresh) > freshMax:
 			sp.execed, sp.fresh = false, nil
 		}
 	}
@@ -135,16 +141,17 @@ func (sp *space) add(a *atlas, t moment, m mapping) {
 // freshMax is how many mappings after an exec are waited for.
 const freshMax = 256
 
-// exec says that the process runs another program.
-func (sp *space) exec() { sp.execed, sp.fresh = true, nil }
+// exec says that the process runs another program. What the old one had
+// mapped stays for now, below what follows: until the new one runs, the user
+// part of call chains is where the old one called execve.
+func (sp *space) exec() { sp.execed, sp.full, sp.fresh = true, false, nil }
 
-// flush drops what was mapped before the last exec. It is called when the
-// kernel has mapped the new program, and not at the exec: until then, the user
-// part of call chains is still where the old program called execve.
+// loaded says that the kernel has mapped the new program. The next mapping is
+// the program's own doing.
+func (sp *space) loaded() { sp.full = true }
+
+// flush drops what was mapped before the last exec.
 func (sp *space) flush(a *atlas, t moment) {
-	if !sp.execed {
-		return
-	}
 	var s state
 	s.log = sp.fresh
 	for len(s.log) > logMax {
@@ -154,12 +161,7 @@ func (sp *space) flush(a *atlas, t moment) {
 	a.states = append(a.states, s)
 	sp.owner = false
 	sp.execed, sp.fresh = false, nil
-	sp.replace(t, int32(len(a.states)-1))
-}
-
-// replace makes s the state from t on, where t is that of the newest state.
-func (sp *space) replace(t moment, s int32) {
-	sp.points[len(sp.points)-1] = point{t, s}
+	sp.set(a, t, int32(len(a.states)-1))
 }
 
 // fold puts the log of a state into its tree. Nodes from pinned on may change.
@@ -210,6 +212,16 @@ func (th *thread) set(t moment, comm int32) {
 	default:
 		th.names = append(th.names, name{t, comm})
 	}
+}
+
+// first is the first name that is known.
+func (th *thread) first() int32 {
+	for _, n := range th.names {
+		if n.comm != defaultComm {
+			return n.comm
+		}
+	}
+	return defaultComm
 }
 
 // at is like space.at.

@@ -52,14 +52,16 @@ func TestSpaceRandom(t *testing.T) {
 			case op == 2:
 				// Exec: mappings, of which the last one ends it.
 				spaces[k].exec()
-				n := 1 + rnd.IntN(40)
+				n := 2 + rnd.IntN(40)
 				var fresh naive
 				for j := range n {
 					m := mapping{start: uint64(j) + rnd.Uint64N(8), last: uint64(j + 8), object: int32(i)}
+					if j == n-1 {
+						spaces[k].loaded()
+					}
 					spaces[k].add(a, at, m)
 					fresh = append(fresh, m)
 				}
-				spaces[k].flush(a, at)
 				now[k] = fresh
 				shots = append(shots, snapshot{k, at, now[k]})
 			default:
