@@ -104,7 +104,12 @@ type Stack struct {
 // A Thread is a thread under one of its names.
 type Thread struct {
 	PID, TID int32
-	Comm     string
+	Comm     string // at the time of its samples; ":TID" if it had none yet
+
+	// Later is the first name that a thread without one was given after its
+	// samples, and Last the last name of TID in the recording. "" if there is
+	// none, or it was not kept.
+	Later, Last string
 }
 
 // A Sample is what was counted in one place: equal ones are added up.

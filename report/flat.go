@@ -203,12 +203,11 @@ type builder struct {
 	dso     []int32          // per location
 	symbol  []int32          // per location
 	comm    []int32          // per thread
-	last    map[int32]string // last name of a tid
 	dsoName []string         // per location
 }
 
 func newBuilder(p *profile.Profile, order []Key, restricted bool) *builder {
-	b := &builder{p: p, order: order, names: make(map[string]int32), last: make(map[int32]string)}
+	b := &builder{p: p, order: order, names: make(map[string]int32)}
 	for _, k := range order {
 		b.by[k] = true
 	}
@@ -224,9 +223,8 @@ func newBuilder(p *profile.Profile, order []Key, restricted bool) *builder {
 		b.symbol[i] = handle(symbols, b.symbolKey(l, b.dso[i]))
 	}
 	b.comm = make([]int32, len(p.Threads))
-	for i, t := range p.Threads {
-		b.comm[i] = b.name(t.Comm)
-		b.last[t.TID] = t.Comm
+	for i := range p.Threads {
+		b.comm[i] = b.name(comm(&p.Threads[i]))
 	}
 	return b
 }
@@ -256,6 +254,10 @@ func handle[K comparable](m map[K]int32, k K) int32 {
 	}
 	return h
 }
+
+// comm returns the name a thread goes by: as with perf, the first name it gets
+// is also that of its samples before.
+func comm(t *profile.Thread) string { return cmp.Or(t.Later, t.Comm) }
 
 // dsoName returns what stands in the column of objects for l.
 func dsoName(p *profile.Profile, l *profile.Location, restricted bool) string {
@@ -330,7 +332,7 @@ func (b *builder) row(s *profile.Sample, events int) Row {
 	}
 	if s.Thread >= 0 {
 		t := &b.p.Threads[s.Thread]
-		r.PID, r.TID, r.Comm, r.Thread = t.PID, t.TID, t.Comm, b.last[t.TID]
+		r.PID, r.TID, r.Comm, r.Thread = t.PID, t.TID, comm(t), cmp.Or(t.Last, t.Comm)
 	}
 	if l.Func != profile.None {
 		f := &b.p.Functions[l.Func]
