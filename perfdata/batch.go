@@ -531,7 +531,7 @@ func (r *BatchReader) seek() error {
 	}
 	from := 0
 	if r.lostLen == 0 {
-		from = min(8, len(r.win)) // not the damaged one again
+		from = min(4, len(r.win)) // not the damaged one again
 	}
 	if err := r.f.budget.Step(int64(len(r.win)/8), "perf.data: damaged records"); err != nil {
 		return err
@@ -573,12 +573,13 @@ func (r *BatchReader) endSeek(end int64) {
 
 // findRecords looks in b, from the given place on, for a run of records: three
 // that can be decoded, or fewer that end with the stream. Records are aligned
-// to 8 bytes, except in compressed recordings.
+// to 8 bytes, or to 4 behind a TRACING_DATA; in compressed recordings not at
+// all.
 func (r *BatchReader) findRecords(b []byte, from int, end bool) (int, bool) {
 	if r.scan {
 		r.f.table = newEventTable(r.f.events)
 	}
-	step := 8
+	step := 4
 	if r.zin > 0 {
 		step = 1
 	}
