@@ -647,17 +647,33 @@ type AuxtraceEntry struct {
 	Size   uint64 // bytes of the record, without the trace behind it
 }
 
+// decodeAuxtrace reads blocks of a count and its entries. Simpleperf leaves
+// out the counts.
 func decodeAuxtrace(c *decode.Cursor) AuxtraceIndex {
 	var v AuxtraceIndex
-	for c.Len() >= 8 && c.Err() == nil {
-		n := c.Count(16, "nr")
-		block := make([]AuxtraceEntry, 0, n)
-		for range n {
-			block = append(block, AuxtraceEntry{Offset: c.Uint64("file_offset"), Size: c.Uint64("size")})
+	off := c.Offset()
+	b := c.Rest()
+	blocks := decode.NewCursor(b, off, c.Big())
+	for blocks.Len() >= 8 && blocks.Err() == nil {
+		v = append(v, auxtraceEntries(&blocks, blocks.Count(16, "nr")))
+	}
+	if err := blocks.Err(); err != nil {
+		if len(b)%16 != 0 {
+			*c = blocks // with its error
+			return v
 		}
-		v = append(v, block)
+		bare := decode.NewCursor(b, off, c.Big())
+		v = AuxtraceIndex{auxtraceEntries(&bare, len(b)/16)}
 	}
 	return v
+}
+
+func auxtraceEntries(c *decode.Cursor, n int) []AuxtraceEntry {
+	block := make([]AuxtraceEntry, 0, n)
+	for range n {
+		block = append(block, AuxtraceEntry{Offset: c.Uint64("file_offset"), Size: c.Uint64("size")})
+	}
+	return block
 }
 
 func encodeAuxtrace(e *encoder, v AuxtraceIndex) {

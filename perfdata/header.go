@@ -413,8 +413,8 @@ func (f *File) pipeRecord(r Record, names map[uint64]string) error {
 			return nil // the mark of the last
 		}
 		bit := int(r.Feature)
-		if len(r.Data) == 0 && bit >= featureEnd {
-			return nil // the same, of a perf that knows more features
+		if len(r.Data) == 0 && bit > FeaturePMUCaps {
+			return nil // the same: perf writes the first bit that it does not know
 		}
 		if _, ok := f.features[bit]; ok {
 			return nil

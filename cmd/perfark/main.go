@@ -29,6 +29,8 @@ var commands = []func(*app) *cobra.Command{
 	newBuildIDListCmd,
 	newBuildIDCacheCmd,
 	newReportCmd,
+	newHeaderCmd,
+	newEvlistCmd,
 	newManCmd,
 	newVersionCmd,
 }
