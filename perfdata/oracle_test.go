@@ -120,46 +120,53 @@ func TestStats(t *testing.T) {
 	if err != nil {
 		t.Skip("perf is not installed: record counts are not compared with its")
 	}
-	line := regexp.MustCompile(`(?m)^ *([A-Z_0-9]+) events: *(\d+)`)
 	for _, name := range corpus(t) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
-			var out, stderr bytes.Buffer
-			cmd := exec.Command(perf, "--buildid-dir", t.TempDir(), "report", "--stats", "-f", "-i", name)
-			cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "LC_ALL=C", "DEBUGINFOD_URLS=")
-			cmd.Stdout, cmd.Stderr = &out, &stderr
-			cmd.Run()
-			want := make(map[string]int)
-			_, all, _ := strings.Cut(out.String(), "Aggregated stats:")
-			all, _, _ = strings.Cut(all, " stats:") // those of single events
-			for _, m := range line.FindAllStringSubmatch(all, -1) {
-				if m[1] != "TOTAL" {
-					want[m[1]], _ = strconv.Atoi(m[2])
-				}
-			}
-			f, err := Open(name, Options{})
-			if err != nil {
-				if len(want) > 0 {
-					t.Errorf("%v, but perf reads it", err)
-				}
-				t.Skip(err)
-			}
-			defer f.Close()
-			got := make(map[string]int)
-			readAll(t, f, func(r Record) {
-				if _, ok := r.(*Bad); !ok {
-					got[r.Head().Type.String()]++
-				}
-			})
-			if len(want) == 0 || strings.Contains(stderr.String(), "failed to process") {
-				t.Skipf("perf cannot read it: %.80q", stderr.String())
-			}
-			// perf counts a COMPRESSED record as one besides what is in it.
-			delete(want, "COMPRESSED")
-			if !maps.Equal(got, want) {
-				t.Errorf("records %v\nperf says %v", got, want)
-			}
+			compareStats(t, perf, name)
 		})
+	}
+}
+
+var statsLine = regexp.MustCompile(`(?m)^ *([A-Z_0-9]+) events: *(\d+)`)
+
+// compareStats compares the number of records of each type in a recording
+// with those of perf report --stats.
+func compareStats(t *testing.T, perf, name string) {
+	var out, stderr bytes.Buffer
+	cmd := exec.Command(perf, "--buildid-dir", t.TempDir(), "report", "--stats", "-f", "-i", name)
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "LC_ALL=C", "DEBUGINFOD_URLS=")
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	cmd.Run()
+	want := make(map[string]int)
+	_, all, _ := strings.Cut(out.String(), "Aggregated stats:")
+	all, _, _ = strings.Cut(all, " stats:") // those of single events
+	for _, m := range statsLine.FindAllStringSubmatch(all, -1) {
+		if m[1] != "TOTAL" {
+			want[m[1]], _ = strconv.Atoi(m[2])
+		}
+	}
+	f, err := Open(name, Options{})
+	if err != nil {
+		if len(want) > 0 {
+			t.Errorf("%v, but perf reads it", err)
+		}
+		t.Skip(err)
+	}
+	defer f.Close()
+	got := make(map[string]int)
+	readAll(t, f, func(r Record) {
+		if _, ok := r.(*Bad); !ok {
+			got[r.Head().Type.String()]++
+		}
+	})
+	if len(want) == 0 || strings.Contains(stderr.String(), "failed to process") {
+		t.Skipf("perf cannot read it: %.80q", stderr.String())
+	}
+	// perf counts a COMPRESSED record as one besides what is in it.
+	delete(want, "COMPRESSED")
+	if !maps.Equal(got, want) {
+		t.Errorf("records %v\nperf says %v", got, want)
 	}
 }
 
@@ -176,17 +183,8 @@ var scriptLine = regexp.MustCompile(`^ *(.+?) +(-?\d+) (?:\[(-?\d+)\] )? *(\d+)\
 
 // readScript parses the output of perf script. Files that print other fields
 // are left out: ok is false.
-func readScript(t *testing.T, name string) (list []scriptSample, ok bool) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, false
-	}
-	defer file.Close()
-	z, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := bufio.NewScanner(z)
+func readScript(t *testing.T, name string, r io.Reader) (list []scriptSample, ok bool) {
+	in := bufio.NewScanner(r)
 	in.Buffer(nil, 1<<20)
 	for in.Scan() {
 		s := in.Text()
@@ -234,81 +232,167 @@ func readScript(t *testing.T, name string) (list []scriptSample, ok bool) {
 func TestScript(t *testing.T) {
 	files, samples := 0, 0
 	for _, name := range corpus(t) {
-		want, ok := readScript(t, expected(name, "script.txt.gz"))
+		file, err := os.Open(expected(name, "script.txt.gz"))
+		if err != nil {
+			continue
+		}
+		z, err := gzip.NewReader(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, ok := readScript(t, name, z)
+		file.Close()
+		if ok {
+			files++
+			samples += compareScript(t, name, want)
+		}
+	}
+	t.Logf("%d files, %d samples", files, samples)
+}
+
+// compareScript compares the samples of a recording with what perf script
+// says of them.
+func compareScript(t *testing.T, name string, want []scriptSample) int {
+	f, err := Open(name, Options{})
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return 0
+	}
+	defer f.Close()
+	if f.Events()[0].Attr.ReadFormat&ReadGroup != 0 {
+		return 0 // perf makes a sample of each counter
+	}
+	r := f.Ordered(OrderOptions{})
+	i, bad := 0, 0
+	for {
+		rec, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, ok := rec.(*Sample)
 		if !ok {
 			continue
 		}
-		f, err := Open(name, Options{})
-		if err != nil {
-			t.Errorf("%s: %v", shortName(name), err)
-			continue
+		if i == len(want) {
+			t.Errorf("%s: more samples than the %d of perf", name, i)
+			break
 		}
-		if f.Events()[0].Attr.ReadFormat&ReadGroup != 0 {
-			f.Close() // perf makes a sample of each counter
-			continue
+		w := want[i]
+		i++
+		if got := asScript(f, s, w); fmt.Sprint(got) != fmt.Sprint(w) && bad < 3 {
+			bad++
+			t.Errorf("%s: sample %d: %+v\nperf says %+v", name, i, got, w)
 		}
-		r := f.Ordered(OrderOptions{})
-		i, bad := 0, 0
-		for {
-			rec, err := r.Next()
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, ok := rec.(*Sample)
-			if !ok {
-				continue
-			}
-			if i == len(want) {
-				t.Errorf("%s: more samples than the %d of perf", shortName(name), i)
-				break
-			}
-			w := want[i]
-			i++
-			e := f.Events()[s.Event]
-			got := scriptSample{tid: s.TID, us: s.Time / 1000, event: e.Name, ips: w.ips}
-			if e.Attr.SampleType&SampleTime == 0 {
-				got.us = w.us
-			}
-			if w.period != 0 {
-				got.period = s.Period
-			}
-			if len(w.ips) == 1 && e.Attr.SampleType&SampleCallchain == 0 {
-				got.ips = []uint64{s.IP}
-			} else if len(w.ips) > 0 {
-				got.ips = nil
-				for _, ip := range s.Callchain {
-					if ip < MaxContext {
-						got.ips = append(got.ips, ip)
-					}
-				}
-				if len(got.ips) > len(w.ips) && len(w.ips) == 127 {
-					got.ips = got.ips[:127] // perf's default --max-stack
-				}
-				// In user space perf prints addresses of the file mapped.
-				if len(got.ips) == len(w.ips) {
-					for i, ip := range got.ips {
-						if ip < 1<<63 && w.ips[i] < ip {
-							got.ips[i] = w.ips[i]
-						}
-					}
-				}
-			}
-			if fmt.Sprint(got) != fmt.Sprint(w) && bad < 3 {
-				bad++
-				t.Errorf("%s: sample %d: %+v\nperf says %+v", shortName(name), i, got, w)
-			}
-		}
-		if i != len(want) {
-			t.Errorf("%s: %d samples, perf has %d", shortName(name), i, len(want))
-		}
-		f.Close()
-		files++
-		samples += i
 	}
-	t.Logf("%d files, %d samples", files, samples)
+	if i != len(want) {
+		t.Errorf("%s: %d samples, perf has %d", name, i, len(want))
+	}
+	if r.Late() != 0 {
+		t.Errorf("%s: %d records out of order", name, r.Late())
+	}
+	return i
+}
+
+// asScript returns s as perf script prints it; w says which fields it prints.
+func asScript(f *File, s *Sample, w scriptSample) scriptSample {
+	e := f.Events()[s.Event]
+	got := scriptSample{tid: s.TID, us: s.Time / 1000, event: e.Name, ips: w.ips}
+	if e.Attr.SampleType&SampleTime == 0 {
+		got.us = w.us
+	}
+	if w.period != 0 {
+		got.period = s.Period
+	}
+	if len(w.ips) == 1 && e.Attr.SampleType&SampleCallchain == 0 {
+		got.ips = []uint64{s.IP}
+	} else if len(w.ips) > 0 {
+		got.ips = nil
+		for _, ip := range s.Callchain {
+			if ip < MaxContext {
+				got.ips = append(got.ips, ip)
+			}
+		}
+		if len(got.ips) > len(w.ips) && len(w.ips) == 127 {
+			got.ips = got.ips[:127] // perf's default --max-stack
+		}
+		// In user space perf prints addresses of the file mapped.
+		if len(got.ips) == len(w.ips) {
+			for i, ip := range got.ips {
+				if ip < 1<<63 && w.ips[i] < ip {
+					got.ips[i] = w.ips[i]
+				}
+			}
+		}
+	}
+	return got
+}
+
+// TestRecorded compares fresh recordings of every kind with perf's answers.
+func TestRecorded(t *testing.T) {
+	perf, err := exec.LookPath("perf")
+	if err != nil {
+		t.Skip("perf is not installed: fresh recordings are not compared")
+	}
+	if testing.Short() {
+		t.Skip("-short")
+	}
+	tests := []struct {
+		name string
+		args []string
+		pipe bool
+	}{
+		{"callgraph", []string{"-a", "-g"}, false},
+		{"two events", []string{"-e", "task-clock"}, false},
+		{"directory zstd", []string{"-a", "-g", "-z", "--threads=cpu"}, false},
+		{"pipe zstd", []string{"-z"}, true},
+		{"buildid-mmap", []string{"--buildid-mmap"}, false},
+		{"dwarf", []string{"--call-graph", "dwarf,1024"}, false},
+		{"all of a sample", []string{"-a", "-d", "--phys-data", "-W", "--sample-cpu", "-s", "-T", "--namespaces", "--all-cgroups", "--switch-events", "-R"}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			name := filepath.Join(t.TempDir(), "perf.data")
+			args := append([]string{"record", "-o", name, "-F", "1999", "-e", "cpu-clock"}, tt.args...)
+			if tt.pipe {
+				args[2] = "-"
+			}
+			var stderr bytes.Buffer
+			cmd := exec.Command(perf, append(args, "--", "sh", "-c", "for i in 1 2 3 4 5 6 7 8; do /bin/true; done")...)
+			cmd.Stderr = &stderr
+			if tt.pipe {
+				out, err := os.Create(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer out.Close()
+				cmd.Stdout = out
+			}
+			if err := cmd.Run(); err != nil {
+				t.Skipf("NOTICE: perf may not record here: %v: %.200q", err, stderr.String())
+			}
+			compareStats(t, perf, name)
+			script := exec.Command(perf, "script", "-f", "-i", name, "-F", "comm,tid,time,event,ip,sym,dso,period")
+			script.Env = append(os.Environ(), "LC_ALL=C", "DEBUGINFOD_URLS=")
+			text, err := script.Output()
+			if err != nil {
+				t.Skipf("perf script: %v", err)
+			}
+			if strings.Contains(tt.name, "dwarf") {
+				return // perf unwinds
+			}
+			want, ok := readScript(t, name, bytes.NewReader(text))
+			if !ok || len(want) == 0 {
+				t.Fatalf("perf script: %.500q", text)
+			}
+			if n := compareScript(t, name, want); n > 0 {
+				t.Logf("%d samples", n)
+			}
+		})
+	}
 }
 
 // TestBatches checks that batches hold what Next delivers, also when several
