@@ -43,7 +43,6 @@ func TestDebugDirs(t *testing.T) {
 	testNone(t, DebugDirs([]string{dir}), Key{ID: id, Kind: Debug}, Replaced)
 }
 
-
 // The places of a debug file that an object names, and what is refused there.
 func TestDebuglinks(t *testing.T) {
 	id := testID(0xab, 20)

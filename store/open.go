@@ -7,7 +7,6 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/perfark/perfark/internal/decode"
 	"github.com/perfark/perfark/objfile"
 )
 
@@ -151,15 +150,6 @@ func isHex(b []byte) bool {
 		}
 	}
 	return len(b) > 0
-}
-
-// quality says how much f can name.
-func quality(f *File) objfile.Quality {
-	o, err := objfile.Open(f, f.Size, f.Origin, decode.NewBudget(decode.Limits{}))
-	if err != nil {
-		return 0
-	}
-	return o.Quality()
 }
 
 // sameFile reports whether two files are one.

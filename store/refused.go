@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 
 	"github.com/perfark/perfark/buildid"
 )
@@ -96,7 +97,7 @@ func (s *search) note(path string, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	s.refused = append(s.refused, &RefusedError{Path: path, Reason: Unreadable, Err: pathless(err)})
+	s.refused = append(s.refused, &RefusedError{Path: path, Reason: Unreadable, Why: permissions(path, err), Err: pathless(err)})
 }
 
 func (s *search) refuse(path string, r Reason, format string, args ...any) {
@@ -121,6 +122,22 @@ type notFoundError struct {
 func (e *notFoundError) Error() string { return fmt.Sprintf("%s: no %v", e.where, e.key) }
 
 func (e *notFoundError) Unwrap() error { return fs.ErrNotExist }
+
+// permissions says who may read a file, if err is that we may not.
+func permissions(path string, err error) string {
+	if !errors.Is(err, fs.ErrPermission) {
+		return ""
+	}
+	fi, serr := os.Lstat(path)
+	uid, ok := -1, false
+	if serr == nil {
+		uid, ok = owner(fi)
+	}
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("owned by user %d, mode %#o", uid, fi.Mode().Perm())
+}
 
 // pathless strips the operation and name that os adds: the caller names the
 // file better.
