@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ type loader struct {
 
 	eventIDs  map[uint64]int
 	callStack []bool // by event: its branch stacks are stacks of calls
+	shapes    shapes
 
 	workers []*worker
 	stats   Stats
@@ -52,7 +54,7 @@ type process struct {
 // deferred call chains by thread and cookie: ranges of ips.
 type deferrals struct {
 	byCookie map[deferKey][2]int
-	ips      []uint64
+	ips      []byte // little-endian
 }
 
 type deferKey struct {
@@ -82,6 +84,7 @@ func newLoader(f *perfdata.File, o Options) *loader {
 		a := &ev[0].Attr
 		l.untimed = !a.Flags.Has(perfdata.FlagSampleIDAll) || a.SampleType&perfdata.SampleTime == 0
 	}
+	l.shapes = newShapes(f)
 	for i, ev := range f.Events() {
 		l.callStack = append(l.callStack, ev.Attr.BranchSampleType&branchCallStack != 0)
 		for _, id := range ev.IDs {
@@ -468,23 +471,18 @@ func (l *loader) ksymbol(t moment, r *perfdata.Ksymbol) {
 // addDeferred keeps the user part of a call chain that was recorded after its
 // sample.
 func (l *loader) addDeferred(r *perfdata.CallchainDeferred) {
-	if len(l.deferred.ips)+len(r.Callchain) > l.o.MaxDefer {
+	if len(l.deferred.ips)/8+len(r.Callchain) > l.o.MaxDefer {
 		l.res.DroppedChains++
 		return
 	}
 	from := len(l.deferred.ips)
-	l.deferred.ips = append(l.deferred.ips, r.Callchain...)
-	l.deferred.byCookie[deferKey{r.TID, r.Cookie}] = [2]int{from, len(l.deferred.ips)}
-}
-
-// firstName is the first name that is known of a thread, "" if there is none.
-func (l *loader) firstName(tid int32) string {
-	if th := l.threads[tid]; th != nil {
-		if c := th.first(); c != defaultComm {
-			return l.comms[c]
+	for _, ip := range r.Callchain {
+		if ip == perfdata.ContextUserDefer {
+			break // one deferral must not lead to another
 		}
+		l.deferred.ips = binary.LittleEndian.AppendUint64(l.deferred.ips, ip)
 	}
-	return ""
+	l.deferred.byCookie[deferKey{r.TID, r.Cookie}] = [2]int{from, len(l.deferred.ips)}
 }
 
 // commName is the name of a thread.

@@ -1,35 +1,32 @@
 package session
 
 import (
+	"encoding/binary"
+
 	"github.com/perfark/perfark/perfdata"
 )
 
 // A builder makes the tables of a profile from the samples of one worker.
-// Beside each new row it notes where in the recording it came up, from which
-// merge makes one order for any number of workers.
+// merge makes one profile of those of all.
 type builder struct {
 	l    *loader
-	h    hasher
 	keep Keep
 
-	threads table[threadKey]
-	locs    table[locKey]
-	stacks  table[stackKey]
-	samples table[sampleKey]
+	threads   map[threadKey]int32
+	threadPos []threadFirst
+	locs      locTable
+	stacks    stackTable
+	samples   sampleTable
 
-	threadPos []uint64
-	locPos    []uint64
-	locIP     []uint64 // smallest of those seen at the location
-	stackPos  []uint64
-	samplePos []uint64
-	counts    []counts
+	cache   []locEntry
+	waiting []waiting
+	touched uint64 // keeps the compiler from leaving out loads
 
-	cache  []locEntry
-	frames []int32  // of the chain at hand, innermost first
-	stamps []uint64 // by object: number of the last sample with a frame there
-	serial uint64   // of the sample
-	extra  []uint64 // by object: samples that touch it only in their branch stack
-	hits   []Hit    // by location
+	frames  []int32        // locations of the chain at hand, innermost first
+	stamps  []uint64       // by object: serial of the last sample with a frame there
+	serial  uint64         // of the sample
+	extra   []uint64       // by object: samples that touch it only in their branch stack
+	branchy map[int32]bool // locations in branch stacks
 }
 
 type (
@@ -38,36 +35,51 @@ type (
 		comm     int32
 		unnamed  int32 // the tid of a thread without a name, plus 1, if its name is kept
 	}
-	locKey struct {
-		addr   uint64
-		object int32
-		level  uint32
+	threadFirst struct {
+		threadKey
+		pos uint64
 	}
-	stackKey  struct{ loc, caller int32 }
-	sampleKey struct{ event, thread, cpu, loc, stack int32 }
 
-	counts   struct{ count, period uint64 }
+	// A locEntry of the cache says what an ip is in a state and mode.
 	locEntry struct {
 		ip    uint64
 		where uint32 // state and mode, plus 1
 		loc   int32
 	}
+
+	// A waiting sample has its location looked up together with others: the
+	// loads from memory of many overlap, those of one have to be waited for.
+	waiting struct {
+		ip, pos, period    uint64
+		hash               uint64
+		state              int32
+		mode               mode
+		loc                int32
+		event, thread, cpu int32
+		key                locKey
+	}
 )
 
-const locCacheBits = 15
+const (
+	locCacheBits = 15
+	waitingMax   = 256
+)
 
 func newBuilder(l *loader, h hasher) *builder {
 	return &builder{
-		l:      l,
-		h:      h,
-		keep:   l.o.Keep,
-		cache:  make([]locEntry, 1<<locCacheBits),
-		stamps: make([]uint64, len(l.objects.table)),
-		extra:  make([]uint64, len(l.objects.table)),
+		l:       l,
+		keep:    l.o.Keep,
+		threads: map[threadKey]int32{},
+		locs:    locTable{h: h},
+		stacks:  stackTable{h: h},
+		samples: sampleTable{h: h},
+		cache:   make([]locEntry, 1<<locCacheBits),
+		waiting: make([]waiting, 0, waitingMax),
+		stamps:  make([]uint64, len(l.objects.table)),
+		extra:   make([]uint64, len(l.objects.table)),
+		branchy: map[int32]bool{},
 	}
 }
-
-func word(a, b int32) uint64 { return uint64(uint32(a))<<32 | uint64(uint32(b)) }
 
 func (b *builder) thread(pid, tid, comm int32, pos uint64) int32 {
 	k := threadKey{pid: -1, tid: -1, comm: none}
@@ -83,95 +95,138 @@ func (b *builder) thread(pid, tid, comm int32, pos uint64) int32 {
 			k.unnamed = tid + 1
 		}
 	}
-	id, fresh := b.threads.id(k, b.h.mix(word(k.pid, k.tid), word(k.comm, k.unnamed)))
-	if fresh {
-		b.threadPos = append(b.threadPos, pos)
+	id, ok := b.threads[k]
+	if !ok {
+		id = int32(len(b.threadPos))
+		b.threads[k] = id
+		b.threadPos = append(b.threadPos, threadFirst{k, pos})
 	}
 	return id
+}
+
+// add adds the current sample.
+func (b *builder) add(w *worker, f *frames, pos uint64, thread int32) {
+	c := &w.cur
+	cpu := int32(-1)
+	if b.keep&KeepCPU != 0 {
+		cpu = c.cpu
+	}
+	if b.keep&KeepStacks != 0 {
+		b.addStack(w, f, pos, sampleKey{event: int32(c.event), thread: thread, cpu: cpu})
+		return
+	}
+	b.waiting = append(b.waiting, waiting{
+		ip: c.ip, pos: pos, period: c.period, state: f.state(c.mode), mode: c.mode,
+		event: int32(c.event), thread: thread, cpu: cpu,
+	})
+	if len(b.waiting) == waitingMax {
+		b.flush(w)
+	}
+}
+
+// flush looks up the locations of the waiting samples, and adds these.
+func (b *builder) flush(w *worker) {
+	var missing [waitingMax]int16
+	n := 0
+	touched := b.touched
+	mask := uint64(len(b.locs.slots) - 1)
+	for i := range b.waiting {
+		x := &b.waiting[i]
+		e := b.entry(x.ip, x.state, x.mode)
+		if e.ip == x.ip && e.where == where(x.state, x.mode) {
+			x.loc = e.loc
+			continue
+		}
+		x.key = w.locKey(x.state, x.mode, x.ip)
+		x.hash = b.locs.hash(x.key)
+		if mask+1 != 0 {
+			touched += b.locs.slots[x.hash&mask].addr
+		}
+		missing[n] = int16(i)
+		n++
+	}
+	for _, i := range missing[:n] {
+		x := &b.waiting[i]
+		x.loc = b.locs.id(x.key, x.hash, locFirst{x.pos, x.ip})
+		*b.entry(x.ip, x.state, x.mode) = locEntry{x.ip, where(x.state, x.mode), x.loc}
+	}
+	b.samples.reserve(len(b.waiting))
+	mask = uint64(len(b.samples.slots) - 1)
+	for i := range b.waiting {
+		x := &b.waiting[i]
+		x.hash = b.samples.hash(sampleKey{x.loc, none, x.thread, x.event, x.cpu})
+		touched += b.samples.slots[x.hash&mask].count
+	}
+	for i := range b.waiting {
+		x := &b.waiting[i]
+		b.samples.add(sampleKey{x.loc, none, x.thread, x.event, x.cpu}, x.hash, x.period)
+	}
+	b.touched = touched
+	b.waiting = b.waiting[:0]
+}
+
+func where(state int32, m mode) uint32 { return uint32(state)<<3 | uint32(m) + 1 }
+
+func (b *builder) entry(ip uint64, state int32, m mode) *locEntry {
+	return &b.cache[b.locs.h.mix(ip, uint64(where(state, m)))>>(64-locCacheBits)]
+}
+
+// locKey returns what ip is in a state.
+func (w *worker) locKey(state int32, m mode, ip uint64) locKey {
+	object, addr := int32(none), ip
+	if r := w.find(state, ip); r.mapping != none {
+		mp := &w.l.atlas.maps[r.mapping]
+		if mp.object != none {
+			object, addr = mp.object, mp.addr(ip)
+		}
+	}
+	if object == none && m == modeKernel {
+		w.kernelMissing = true
+	}
+	return locKey{addr, placeOf(object, m)}
 }
 
 // location returns the location of ip.
-func (b *builder) location(w *worker, st int32, m mode, ip, pos uint64) int32 {
-	where := uint32(st)<<3 | uint32(m) + 1
-	e := &b.cache[b.h.mix(ip, uint64(where))>>(64-locCacheBits)]
-	if e.ip == ip && e.where == where {
+func (b *builder) location(w *worker, state int32, m mode, ip, pos uint64) int32 {
+	e := b.entry(ip, state, m)
+	if e.ip == ip && e.where == where(state, m) {
 		return e.loc
 	}
-	k := locKey{addr: ip, object: none, level: uint32(levels[m])}
-	if r := w.find(st, ip); r.mapping != none {
-		mp := &b.l.atlas.maps[r.mapping]
-		if mp.object != none {
-			k.object = mp.object
-			k.addr = mp.addr(ip)
-		}
-	}
-	id, fresh := b.locs.id(k, b.h.mix(k.addr, word(k.object, int32(k.level))))
-	if fresh {
-		b.locPos = append(b.locPos, pos)
-		b.locIP = append(b.locIP, ip)
-		b.hits = append(b.hits, 0)
-	} else if ip < b.locIP[id] {
-		b.locIP[id] = ip
-	}
-	*e = locEntry{ip, where, id}
+	k := w.locKey(state, m, ip)
+	id := b.locs.id(k, b.locs.hash(k), locFirst{pos, ip})
+	*e = locEntry{ip, where(state, m), id}
 	return id
 }
 
-// build adds a sample to the builder's tables.
-func (w *worker) build(f *frames, m mode, pos uint64, event int, thread int32, period uint64) {
-	b, s := w.b, &w.s
-	k := sampleKey{event: int32(event), thread: thread, cpu: -1, stack: none}
-	k.loc = b.location(w, f.state(m), m, s.IP, pos)
-	b.hits[k.loc] |= HitIP
-	if m == modeKernel && b.locs.keys[k.loc].object == none {
-		w.kernelMissing = true
+// addStack adds the current sample with its stack.
+func (b *builder) addStack(w *worker, f *frames, pos uint64, k sampleKey) {
+	c := &w.cur
+	k.loc = b.location(w, f.state(c.mode), c.mode, c.ip, pos)
+	k.stack = none
+	b.frames = b.frames[:0]
+	b.chain(w, f, c.chain, pos)
+	for i := len(b.frames) - 1; i >= 0; i-- {
+		k.stack = b.stacks.id(stackKey{b.frames[i], k.stack}, pos)
 	}
-	if b.keep&KeepCPU != 0 {
-		k.cpu = s.CPU
+	if len(c.branches) > 0 {
+		b.branches(w, f, k.loc, pos)
 	}
-	if b.keep&KeepStacks != 0 {
-		b.frames = b.frames[:0]
-		w.chain(f, s.Callchain, pos)
-		for _, loc := range b.frames {
-			b.hits[loc] |= HitChain
-		}
-		for i := len(b.frames) - 1; i >= 0; i-- {
-			k.stack = b.stack(b.frames[i], k.stack, pos)
-		}
-		if len(s.Branches) > 0 {
-			w.branches(f, k.loc, pos)
-		}
-	}
-	id, fresh := b.samples.id(k, b.h.mix(word(k.event, k.thread)^uint64(uint32(k.cpu))<<20, word(k.loc, k.stack)))
-	if fresh {
-		b.samplePos = append(b.samplePos, pos)
-		b.counts = append(b.counts, counts{})
-	}
-	c := &b.counts[id]
-	c.count++
-	c.period += period
-}
-
-func (b *builder) stack(loc, caller int32, pos uint64) int32 {
-	id, fresh := b.stacks.id(stackKey{loc, caller}, b.h.mix(uint64(uint32(loc)), uint64(uint32(caller))))
-	if fresh {
-		b.stackPos = append(b.stackPos, pos)
-	}
-	return id
+	b.samples.reserve(1)
+	b.samples.add(k, b.samples.hash(k), c.period)
 }
 
 // chain appends the locations of a call chain to frames.
-func (w *worker) chain(f *frames, chain []uint64, pos uint64) {
-	b := w.b
+func (b *builder) chain(w *worker, f *frames, chain []byte, pos uint64) {
 	m := modeUser // until a marker says otherwise
 	st := f.user
-	for i, ip := range chain {
+	for ; len(chain) >= 8; chain = chain[8:] {
+		ip := binary.LittleEndian.Uint64(chain)
 		if ip < perfdata.MaxContext {
 			b.frames = append(b.frames, b.location(w, st, m, ip, pos))
 			continue
 		}
 		if ip == perfdata.ContextUserDefer {
-			w.chain(f, w.deferredChain(chain[i+1:]), pos)
+			b.chain(w, f, w.deferredChain(chain[8:]), pos)
 			return
 		}
 		next, ok := contextMode(ip)
@@ -179,8 +234,8 @@ func (w *worker) chain(f *frames, chain []uint64, pos uint64) {
 			w.badChains++
 			return
 		}
-		if next == modeUser && len(w.s.Branches) > 0 && w.l.callStack[w.s.Event] {
-			w.lbr(f, chain[i+1:], pos)
+		if next == modeUser && len(w.cur.branches) > 0 && w.l.callStack[w.cur.event] {
+			b.lbr(w, f, chain[8:], pos)
 			return
 		}
 		m, st = next, f.state(next)
@@ -190,29 +245,28 @@ func (w *worker) chain(f *frames, chain []uint64, pos uint64) {
 // lbr appends the user frames that the processor recorded as a stack of calls
 // (PERF_SAMPLE_BRANCH_CALL_STACK): where the newest call went, and where each
 // came from.
-func (w *worker) lbr(f *frames, rest []uint64, pos uint64) {
-	b, s := w.b, &w.s
+func (b *builder) lbr(w *worker, f *frames, rest []byte, pos uint64) {
 	add := func(ip uint64) {
 		if ip != 0 && ip < perfdata.MaxContext {
 			b.frames = append(b.frames, b.location(w, f.user, modeUser, ip, pos))
 		}
 	}
-	if len(rest) > 0 {
-		add(rest[0])
+	if len(rest) >= 8 {
+		add(binary.LittleEndian.Uint64(rest))
 	}
-	add(s.Branches[0].To)
-	for i := range s.Branches {
-		add(s.Branches[i].From)
+	branches := w.cur.branches
+	add(branches[0].To)
+	for i := range branches {
+		add(branches[i].From)
 	}
 }
 
 // branches notes the objects of a branch stack: those that no frame of the
 // sample touches count as touched by it all the same.
-func (w *worker) branches(f *frames, leaf int32, pos uint64) {
-	b, s := w.b, &w.s
+func (b *builder) branches(w *worker, f *frames, leaf int32, pos uint64) {
 	b.serial++
 	stamp := func(loc int32) bool {
-		o := b.locs.keys[loc].object
+		o := b.locs.keys[loc].object()
 		if o == none || b.stamps[o] == b.serial {
 			return false
 		}
@@ -223,16 +277,16 @@ func (w *worker) branches(f *frames, leaf int32, pos uint64) {
 	for _, loc := range b.frames {
 		stamp(loc)
 	}
-	for i := range s.Branches {
-		for _, ip := range [...]uint64{s.Branches[i].From, s.Branches[i].To} {
+	for _, br := range w.cur.branches {
+		for _, ip := range [...]uint64{br.From, br.To} {
 			if ip == 0 {
 				continue
 			}
 			m := f.branchMode(ip)
 			loc := b.location(w, f.state(m), m, ip, pos)
-			b.hits[loc] |= HitBranch
+			b.branchy[loc] = true
 			if stamp(loc) {
-				b.extra[b.locs.keys[loc].object]++
+				b.extra[b.locs.keys[loc].object()]++
 			}
 		}
 	}

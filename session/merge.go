@@ -1,143 +1,202 @@
 package session
 
 import (
+	"cmp"
 	"slices"
+	"sync"
 
 	"github.com/perfark/perfark/profile"
 )
 
-// merge makes one profile of the workers' tables. Rows are in the order in
-// which they come up in the recording, but locations are sorted by object and
-// address.
+// merge makes one profile of the workers' tables, the same for any number of
+// them. Threads and stacks are in the order in which they come up in the
+// recording, locations by object and address, samples by location. It returns
+// how each location was hit.
 func (l *loader) merge(p *profile.Profile) []Hit {
-	n := len(l.workers)
-	bs := make([]*builder, n)
+	bs := make([]*builder, len(l.workers))
 	for i, w := range l.workers {
 		bs[i] = w.b
+		w.b.cache, w.b.waiting = nil, nil
 	}
-	pos := func(of func(b *builder) []uint64) [][]uint64 {
-		out := make([][]uint64, n)
-		for i, b := range bs {
-			out[i] = of(b)
-		}
-		return out
+	threads := l.mergeThreads(p, bs)
+	locs := mergeLocations(p, bs)
+	stacks := mergeStacks(p, bs, locs)
+	mergeSamples(p, bs, threads, locs, stacks)
+
+	hits := make([]Hit, len(p.Locations))
+	for i := range p.Stacks {
+		hits[p.Stacks[i].Location] |= HitChain
 	}
-
-	// Threads by what they are: a tid of which nothing is known has a comm
-	// made of its number, which another may have for a name.
-	threadMap := newRemap(bs, func(b *builder) int { return len(b.threadPos) })
-	byName := map[profile.Thread]int32{}
-	inOrder(pos(func(b *builder) []uint64 { return b.threadPos }), func(i, j int) {
-		k := bs[i].threads.keys[j]
-		th := profile.Thread{PID: k.pid, TID: k.tid}
-		if l.o.Keep&KeepComm != 0 {
-			th.Comm = l.commName(k.comm, k.unnamed-1)
-			if k.comm == defaultComm {
-				th.Later = l.firstName(k.unnamed - 1)
-			}
-			if t := l.threads[k.tid]; t != nil && k.tid >= 0 {
-				th.Last = l.commName(t.last(), k.tid)
-			}
-		}
-		id, ok := byName[th]
-		if !ok {
-			id = int32(len(p.Threads))
-			byName[th] = id
-			p.Threads = append(p.Threads, th)
-		}
-		threadMap[i][j] = id
-	})
-
-	locMap := newRemap(bs, func(b *builder) int { return len(b.locPos) })
-	hits := l.mergeLocations(p, bs, locMap)
-
-	stackMap := newRemap(bs, func(b *builder) int { return len(b.stackPos) })
-	stacks := table[stackKey]{}
-	h := l.workers[0].h
-	inOrder(pos(func(b *builder) []uint64 { return b.stackPos }), func(i, j int) {
-		k := bs[i].stacks.keys[j]
-		k.loc = locMap[i][k.loc]
-		if k.caller != none {
-			k.caller = stackMap[i][k.caller]
-		}
-		stackMap[i][j], _ = stacks.id(k, h.mix(uint64(uint32(k.loc)), uint64(uint32(k.caller))))
-	})
-	p.Stacks = make([]profile.Stack, len(stacks.keys))
-	for i, k := range stacks.keys {
-		p.Stacks[i] = profile.Stack{Location: k.loc, Caller: k.caller}
+	for i := range p.Samples {
+		hits[p.Samples[i].Location] |= HitIP
 	}
-
-	samples := table[sampleKey]{}
-	inOrder(pos(func(b *builder) []uint64 { return b.samplePos }), func(i, j int) {
-		k := bs[i].samples.keys[j]
-		k.thread = threadMap[i][k.thread]
-		k.loc = locMap[i][k.loc]
-		if k.stack != none {
-			k.stack = stackMap[i][k.stack]
+	for i, b := range bs {
+		for loc := range b.branchy {
+			hits[locs[i][loc]] |= HitBranch
 		}
-		id, fresh := samples.id(k, h.mix(word(k.event, k.thread)^uint64(uint32(k.cpu))<<20, word(k.loc, k.stack)))
-		if fresh {
-			p.Samples = append(p.Samples, profile.Sample{
-				Event: k.event, Thread: k.thread, CPU: k.cpu, Location: k.loc, Stack: k.stack,
-			})
-		}
-		c := bs[i].counts[j]
-		p.Samples[id].Count += c.count
-		p.Samples[id].Period += c.period
-	})
+	}
 	return hits
 }
 
-// mergeLocations fills p.Locations and locMap, and returns how each location
-// was hit.
-func (l *loader) mergeLocations(p *profile.Profile, bs []*builder, locMap [][]int32) []Hit {
-	all := table[locKey]{}
-	h := l.workers[0].h
-	var ips []uint64
-	var hits []Hit
-	for i, b := range bs {
-		for j, k := range b.locs.keys {
-			id, fresh := all.id(k, h.mix(k.addr, word(k.object, int32(k.level))))
-			if fresh {
-				ips = append(ips, b.locIP[j])
-				hits = append(hits, 0)
-			}
-			ips[id] = min(ips[id], b.locIP[j])
-			hits[id] |= b.hits[j]
-			locMap[i][j] = id
+// mergeThreads fills p.Threads, and returns the new number of each builder's
+// threads.
+func (l *loader) mergeThreads(p *profile.Profile, bs []*builder) [][]int32 {
+	remap := newRemap(bs, func(b *builder) int { return len(b.threadPos) })
+	ids := map[profile.Thread]int32{}
+	pos := func(i, j int) uint64 { return bs[i].threadPos[j].pos }
+	inOrder(remap, pos, func(i, j int) {
+		k := bs[i].threadPos[j].threadKey
+		th := profile.Thread{PID: k.pid, TID: k.tid}
+		if l.o.Keep&KeepComm != 0 {
+			th.Comm = l.commName(k.comm, k.unnamed-1)
 		}
-	}
-	order := make([]int32, len(all.keys))
-	for i := range order {
-		order[i] = int32(i)
-	}
-	slices.SortFunc(order, func(x, y int32) int {
-		a, b := &all.keys[x], &all.keys[y]
-		if a.object != b.object {
-			return cmpUint(uint64(uint32(a.object)), uint64(uint32(b.object))) // none is last
+		// Not by key: a thread without a name is called by its tid, and
+		// another may really be called that.
+		id, ok := ids[th]
+		if !ok {
+			id = int32(len(p.Threads))
+			ids[th] = id
+			p.Threads = append(p.Threads, th)
 		}
-		if a.addr != b.addr {
-			return cmpUint(a.addr, b.addr)
-		}
-		return cmpUint(uint64(a.level), uint64(b.level))
+		remap[i][j] = id
 	})
-	rank := make([]int32, len(order))
-	sorted := make([]Hit, len(order))
-	p.Locations = make([]profile.Location, len(order))
-	for i, x := range order {
-		k := &all.keys[x]
-		rank[x] = int32(i)
-		sorted[i] = hits[x]
-		p.Locations[i] = profile.Location{
-			Object: k.object, Level: byte(k.level), IP: ips[x], Addr: k.addr, Func: profile.None,
-		}
+	return remap
+}
+
+// A locRow is a location of a builder.
+type locRow struct {
+	locKey
+	id int32
+}
+
+func compareLoc(a, b locKey) int {
+	if a.place != b.place {
+		// By object and level; without an object comes last.
+		return cmp.Compare(a.place-8, b.place-8)
 	}
-	for _, m := range locMap {
-		for j := range m {
-			m[j] = rank[m[j]]
-		}
+	return cmp.Compare(a.addr, b.addr)
+}
+
+// mergeLocations fills p.Locations, and returns the new number of each
+// builder's locations.
+func mergeLocations(p *profile.Profile, bs []*builder) [][]int32 {
+	remap := newRemap(bs, func(b *builder) int { return len(b.locs.keys) })
+	rows := make([][]locRow, len(bs))
+	var wg sync.WaitGroup
+	for i, b := range bs {
+		wg.Go(func() {
+			b.locs.slots = nil
+			rows[i] = make([]locRow, len(b.locs.keys))
+			for j, k := range b.locs.keys {
+				rows[i][j] = locRow{k, int32(j)}
+			}
+			slices.SortFunc(rows[i], func(x, y locRow) int { return compareLoc(x.locKey, y.locKey) })
+		})
 	}
-	return sorted
+	wg.Wait()
+	most := 0
+	for i := range rows {
+		most = max(most, len(rows[i]))
+	}
+	p.Locations = make([]profile.Location, 0, most)
+	var last locKey
+	var first locFirst
+	merge(rows, func(x, y locRow) bool { return compareLoc(x.locKey, y.locKey) < 0 }, func(i int, r locRow) {
+		n := len(p.Locations)
+		f := bs[i].locs.first[r.id]
+		if n == 0 || last != r.locKey {
+			p.Locations = append(p.Locations, profile.Location{
+				Object: r.object(), Level: levels[r.mode()], IP: f.ip, Addr: r.addr, Func: profile.None,
+			})
+			last, first = r.locKey, f
+			n++
+		} else if f.pos < first.pos {
+			first = f
+			p.Locations[n-1].IP = f.ip
+		}
+		remap[i][r.id] = int32(n - 1)
+	})
+	return remap
+}
+
+// mergeStacks fills p.Stacks, and returns the new number of each builder's
+// stacks.
+func mergeStacks(p *profile.Profile, bs []*builder, locs [][]int32) [][]int32 {
+	remap := newRemap(bs, func(b *builder) int { return len(b.stacks.keys) })
+	all := stackTable{h: bs[0].stacks.h}
+	for _, b := range bs {
+		b.stacks.slots = nil
+	}
+	pos := func(i, j int) uint64 { return bs[i].stacks.first[j] }
+	inOrder(remap, pos, func(i, j int) {
+		k := bs[i].stacks.keys[j]
+		k.loc = locs[i][k.loc]
+		if k.caller != none {
+			k.caller = remap[i][k.caller]
+		}
+		remap[i][j] = all.id(k, 0)
+	})
+	all.slots = nil
+	p.Stacks = make([]profile.Stack, len(all.keys))
+	for i, k := range all.keys {
+		p.Stacks[i] = profile.Stack{Location: k.loc, Caller: k.caller}
+	}
+	return remap
+}
+
+// mergeSamples fills p.Samples, in the order of location, stack, thread, event
+// and CPU.
+func mergeSamples(p *profile.Profile, bs []*builder, threads, locs, stacks [][]int32) {
+	rows := make([][]sampleSlot, len(bs))
+	var wg sync.WaitGroup
+	for i, b := range bs {
+		wg.Go(func() {
+			rows[i] = b.samples.rows()
+			for j := range rows[i] {
+				k := &rows[i][j]
+				k.loc = locs[i][k.loc]
+				k.thread = threads[i][k.thread]
+				if k.stack != none {
+					k.stack = stacks[i][k.stack]
+				}
+			}
+			slices.SortFunc(rows[i], func(x, y sampleSlot) int { return compareSample(&x.sampleKey, &y.sampleKey) })
+		})
+	}
+	wg.Wait()
+	most := 0
+	for i := range rows {
+		most = max(most, len(rows[i]))
+	}
+	p.Samples = make([]profile.Sample, 0, most)
+	var last sampleKey
+	merge(rows, func(x, y sampleSlot) bool { return compareSample(&x.sampleKey, &y.sampleKey) < 0 }, func(_ int, r sampleSlot) {
+		n := len(p.Samples)
+		if n == 0 || last != r.sampleKey {
+			last = r.sampleKey
+			p.Samples = append(p.Samples, profile.Sample{
+				Event: r.event, Thread: r.thread, CPU: r.cpu, Location: r.loc, Stack: r.stack,
+			})
+			n++
+		}
+		s := &p.Samples[n-1]
+		s.Count += r.count
+		s.Period += r.period
+	})
+}
+
+func compareSample(a, b *sampleKey) int {
+	switch {
+	case a.loc != b.loc:
+		return cmp.Compare(a.loc, b.loc)
+	case a.stack != b.stack:
+		return cmp.Compare(a.stack, b.stack)
+	case a.thread != b.thread:
+		return cmp.Compare(a.thread, b.thread)
+	case a.event != b.event:
+		return cmp.Compare(a.event, b.event)
+	}
+	return cmp.Compare(a.cpu, b.cpu)
 }
 
 // newRemap makes a map from each builder's rows to those of the profile.
@@ -149,23 +208,42 @@ func newRemap(bs []*builder, n func(*builder) int) [][]int32 {
 	return m
 }
 
-// inOrder calls f for row j of worker i, all rows in the order of pos, which
-// is sorted for each worker. Rows of one pos belong to one worker.
-func inOrder(pos [][]uint64, f func(i, j int)) {
-	at := make([]int, len(pos))
+// merge calls f for all rows of sorted lists, in order; i is the list.
+func merge[R any](lists [][]R, less func(x, y R) bool, f func(i int, r R)) {
+	lists = slices.Clone(lists)
 	for {
-		// Worker best comes next, up to where another one does.
+		best := -1
+		for i := range lists {
+			if len(lists[i]) > 0 && (best < 0 || less(lists[i][0], lists[best][0])) {
+				best = i
+			}
+		}
+		if best < 0 {
+			return
+		}
+		f(best, lists[best][0])
+		lists[best] = lists[best][1:]
+	}
+}
+
+// inOrder calls f for row j of builder i, all rows in the order of pos, which
+// is sorted for each builder. Rows of one pos belong to one builder.
+func inOrder(rows [][]int32, pos func(i, j int) uint64, f func(i, j int)) {
+	at := make([]int, len(rows))
+	for {
+		// Builder best comes next, up to where another one does.
 		best, limit := -1, ^uint64(0)
-		for i := range pos {
-			if at[i] == len(pos[i]) {
+		var first uint64
+		for i := range rows {
+			if at[i] == len(rows[i]) {
 				continue
 			}
-			switch p := pos[i][at[i]]; {
+			switch p := pos(i, at[i]); {
 			case best < 0:
-				best = i
-			case p < pos[best][at[best]]:
-				limit = min(limit, pos[best][at[best]])
-				best = i
+				best, first = i, p
+			case p < first:
+				limit = min(limit, first)
+				best, first = i, p
 			default:
 				limit = min(limit, p)
 			}
@@ -173,7 +251,7 @@ func inOrder(pos [][]uint64, f func(i, j int)) {
 		if best < 0 {
 			return
 		}
-		for at[best] < len(pos[best]) && pos[best][at[best]] <= limit {
+		for at[best] < len(rows[best]) && pos(best, at[best]) <= limit {
 			f(best, at[best])
 			at[best]++
 		}

@@ -9,8 +9,8 @@ import (
 
 // result puts together what the two passes found.
 func (l *loader) result() *Result {
-	r := &l.res
 	p := &profile.Profile{Objects: l.objects.table}
+	r := &l.res
 	r.Profile = p
 	n := len(p.Objects)
 	r.Hit = make([]Hit, n)
@@ -38,7 +38,8 @@ func (l *loader) result() *Result {
 	}
 	p.Lost = l.lost
 	r.Stats = l.stats
-	return r
+	out := *r // and not the loader with it
+	return &out
 }
 
 // sum adds up the workers' counts.
@@ -87,14 +88,6 @@ func (l *loader) countObjects(p *profile.Profile, hits []Hit) {
 			r.Hit[o] |= hits[i]
 		}
 	}
-	// Samples that differ in nothing but thread, event or CPU share a stack,
-	// and most a place.
-	type place struct{ loc, stack int32 }
-	counts := map[place]uint64{}
-	for i := range p.Samples {
-		s := &p.Samples[i]
-		counts[place{s.Location, s.Stack}] += s.Count
-	}
 	stamps := make([]int32, len(p.Objects))
 	serial := int32(0)
 	touch := func(loc int32, n uint64) {
@@ -103,10 +96,16 @@ func (l *loader) countObjects(p *profile.Profile, hits []Hit) {
 			p.Objects[o].Samples += n
 		}
 	}
-	for pl, n := range counts {
+	for i := 0; i < len(p.Samples); {
+		// Those of one place and stack stand together.
+		first, n := &p.Samples[i], uint64(0)
+		for i < len(p.Samples) && p.Samples[i].Location == first.Location && p.Samples[i].Stack == first.Stack {
+			n += p.Samples[i].Count
+			i++
+		}
 		serial++
-		touch(pl.loc, n)
-		for s := pl.stack; s != profile.None; s = p.Stacks[s].Caller {
+		touch(first.Location, n)
+		for s := first.Stack; s != profile.None; s = p.Stacks[s].Caller {
 			touch(p.Stacks[s].Location, n)
 		}
 	}

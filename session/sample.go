@@ -2,33 +2,28 @@ package session
 
 import (
 	"context"
+	"encoding/binary"
 	"io"
-	"math/bits"
-	"math/rand/v2"
 	"sync"
 
 	"github.com/perfark/perfark/perfdata"
 	"github.com/perfark/perfark/profile"
 )
 
-// mul folds the product of two words.
-func mul(a, b uint64) uint64 {
-	hi, lo := bits.Mul64(a, b)
-	return hi ^ lo
-}
-
-func newHasher() hasher { return hasher{rand.Uint64() | 1, rand.Uint64() | 1} }
-
 // A worker decodes samples of some of the batches. It reads the loader's
 // tables, which do not change any more, and writes its own.
 type worker struct {
 	l    *loader
+	b    *builder // nil with HitsOnly
 	d    *perfdata.Decoder
 	s    perfdata.Sample
-	h    hasher
-	b    *builder // nil with HitsOnly
+	cur  current
 	err  error
 	hits []Hit // by object
+
+	lastID    uint64 // the id looked up last, and its event
+	lastEvent int
+	chainBuf  []byte
 
 	threads []threadEntry // cache by tid
 	ranges  []rangeEntry  // cache by state and page
@@ -151,7 +146,6 @@ func newWorker(l *loader, h hasher) *worker {
 	w := &worker{
 		l:       l,
 		d:       perfdata.NewDecoder(l.f),
-		h:       h,
 		hits:    make([]Hit, len(l.objects.table)),
 		threads: make([]threadEntry, 1<<threadCacheBits),
 		ranges:  make([]rangeEntry, 1<<rangeCacheBits),
@@ -180,47 +174,44 @@ func (w *worker) run(br *perfdata.BatchReader) error {
 }
 
 func (w *worker) batch(b *perfdata.Batch) {
-	big := w.l.f.Header().Big
+	big, fast := w.l.f.Header().Big, w.l.shapes.ok
 	data := b.Data
 	for i := 0; i+8 <= len(data); {
-		typ, _, size := perfdata.RecordHeader(data[i:], big)
+		typ, misc, size := perfdata.RecordHeader(data[i:], big)
 		if size < 8 || size > len(data)-i {
 			break
 		}
 		if typ == typeSample {
-			if err := w.d.Sample(data[i:i+size], b.At(i), &w.s); err != nil {
-				w.bad++
-			} else {
+			rec := data[i : i+size : i+size]
+			if fast && w.decode(rec, misc, &w.cur) || w.decodeAny(rec, b.At(i), &w.cur) {
 				w.sample(b.Pos + uint64(i))
 			}
 		}
 		i += size
 	}
+	if w.b != nil {
+		w.b.flush(w) // what waits points into nothing, but must be in order
+	}
 }
 
-// sample counts w.s.
+// sample counts the current sample.
 func (w *worker) sample(pos uint64) {
-	s := &w.s
-	if s.Event < 0 {
-		w.unknownID++
-		return
-	}
-	if w.l.f.Events()[s.Event].Attr.SampleType&perfdata.SampleRead != 0 {
+	if w.cur.sampleRead {
 		w.readSample(pos)
 		return
 	}
-	w.count(pos, s.Event, s.Period)
+	w.count(pos)
 }
 
 // readSample counts a sample that carries counters: each counter is a sample
 // of its event, and its period is what was counted since the sample before.
 // Those that counted nothing are none.
 func (w *worker) readSample(pos uint64) {
-	s := &w.s
+	s, c := &w.s, &w.cur
 	hasID := w.l.f.Events()[s.Event].Attr.ReadFormat&perfdata.ReadID != 0
 	for i := range s.Read {
 		v := s.Read[i]
-		ev := s.Event
+		c.event = s.Event
 		if !hasID {
 			v.ID = s.ID
 		} else {
@@ -229,28 +220,28 @@ func (w *worker) readSample(pos uint64) {
 				w.unknownID++
 				continue
 			}
-			ev = e
+			c.event = e
 		}
-		period := v.Value - w.reads[v.ID]
+		c.period = v.Value - w.reads[v.ID]
 		w.reads[v.ID] = v.Value
-		if period != 0 {
-			w.count(pos, ev, period)
+		if c.period != 0 {
+			w.count(pos)
 		}
 	}
 }
 
-func (w *worker) count(pos uint64, event int, period uint64) {
-	s := &w.s
-	e := &w.events[event]
+func (w *worker) count(pos uint64) {
+	c := &w.cur
+	e := &w.events[c.event]
 	e.Samples++
-	e.Period += period
+	e.Period += c.period
 
-	if len(s.Branches) > 0 {
+	t := w.l.when(c.time, pos)
+	th := w.thread(t)
+	if len(c.branches) > 0 {
 		w.branchStacks++
 	}
-	t := w.l.when(s.Time, pos)
-	th := w.thread(t)
-	if len(s.UserStack) > 0 {
+	if c.userStack {
 		w.userStacks++
 		if !th.stack {
 			th.stack = true
@@ -260,8 +251,7 @@ func (w *worker) count(pos uint64, event int, period uint64) {
 	if t.time <= w.lo || t.time >= w.hi {
 		w.kernel, w.lo, w.hi = w.l.kernels[hostMachine].at(t)
 	}
-	m := cpuMode(s.Misc)
-	switch m {
+	switch c.mode {
 	case modeKernel:
 		w.kernelSamples++
 	case modeGuestKernel, modeGuestUser:
@@ -269,34 +259,34 @@ func (w *worker) count(pos uint64, event int, period uint64) {
 	}
 	f := frames{w: w, t: t, user: th.maps}
 	if w.b == nil {
-		w.mark(&f, m)
+		w.mark(&f)
 		return
 	}
-	w.build(&f, m, pos, event, th.handle, period)
+	w.b.add(w, &f, pos, th.handle)
 }
 
 // thread returns what the sample's thread is at t.
 func (w *worker) thread(t moment) *threadEntry {
-	s := &w.s
-	e := &w.threads[uint32(s.TID)*0x9e3779b1>>(32-threadCacheBits)]
-	if e.tid == s.TID && e.pid == s.PID && e.lo < t.time && t.time < e.hi {
+	pid, tid := w.cur.pid, w.cur.tid
+	e := &w.threads[uint32(tid)*0x9e3779b1>>(32-threadCacheBits)]
+	if e.tid == tid && e.pid == pid && e.lo < t.time && t.time < e.hi {
 		return e
 	}
-	*e = threadEntry{pid: s.PID, tid: s.TID, hi: ^uint64(0)}
+	*e = threadEntry{pid: pid, tid: tid, hi: ^uint64(0)}
 	comm := int32(defaultComm)
-	if th := w.l.threads[s.TID]; th != nil {
+	if th := w.l.threads[tid]; th != nil {
 		comm, e.lo, e.hi = th.at(t)
 	}
-	if p := w.l.procs[s.PID]; p != nil {
+	if p := w.l.procs[pid]; p != nil {
 		var lo, hi uint64
 		e.maps, lo, hi = p.at(t)
 		e.lo, e.hi = max(e.lo, lo), min(e.hi, hi)
 	}
 	if w.b != nil {
-		e.handle = w.b.thread(s.PID, s.TID, comm, t.pos)
+		e.handle = w.b.thread(pid, tid, comm, t.pos)
 	}
-	if _, ok := w.sampled[s.PID]; !ok {
-		w.sampled[s.PID] = false
+	if _, ok := w.sampled[pid]; !ok {
+		w.sampled[pid] = false
 	}
 	return e
 }
@@ -326,7 +316,7 @@ func (f *frames) state(m mode) int32 {
 	if m == modeGuestUser {
 		spaces = w.l.guests
 	}
-	sp := spaces[w.s.PID]
+	sp := spaces[w.cur.pid]
 	if sp == nil {
 		sp = spaces[0] // the guest whose pid nobody knew
 	}
@@ -378,16 +368,16 @@ func (f *frames) branchMode(ip uint64) mode {
 }
 
 // mark marks the objects of all frames.
-func (w *worker) mark(f *frames, m mode) {
-	s := &w.s
-	e := w.find(f.state(m), s.IP)
+func (w *worker) mark(f *frames) {
+	c := &w.cur
+	e := w.find(f.state(c.mode), c.ip)
 	w.hit(e, HitIP)
-	if m == modeKernel && e.mapping == none {
+	if c.mode == modeKernel && e.mapping == none {
 		w.kernelMissing = true
 	}
-	w.markChain(f, s.Callchain)
-	for i := range s.Branches {
-		for _, ip := range [...]uint64{s.Branches[i].From, s.Branches[i].To} {
+	w.markChain(f, c.chain)
+	for i := range c.branches {
+		for _, ip := range [...]uint64{c.branches[i].From, c.branches[i].To} {
 			if ip != 0 {
 				w.hit(w.find(f.state(f.branchMode(ip)), ip), HitBranch)
 			}
@@ -395,16 +385,17 @@ func (w *worker) mark(f *frames, m mode) {
 	}
 }
 
-func (w *worker) markChain(f *frames, chain []uint64) {
+func (w *worker) markChain(f *frames, chain []byte) {
 	st := f.user
 	lo, hi := uint64(1), uint64(0)
-	for i, ip := range chain {
+	for ; len(chain) >= 8; chain = chain[8:] {
+		ip := binary.LittleEndian.Uint64(chain)
 		if lo <= ip && ip <= hi {
 			continue
 		}
 		if ip >= perfdata.MaxContext {
 			if ip == perfdata.ContextUserDefer {
-				w.markChain(f, w.deferredChain(chain[i+1:]))
+				w.markChain(f, w.deferredChain(chain[8:]))
 				return
 			}
 			m, ok := contextMode(ip)
@@ -425,19 +416,13 @@ func (w *worker) markChain(f *frames, chain []uint64) {
 
 // deferredChain returns the part of a call chain that was recorded later, on
 // the way back to user space. rest begins with its cookie.
-func (w *worker) deferredChain(rest []uint64) []uint64 {
-	if len(rest) == 0 {
+func (w *worker) deferredChain(rest []byte) []byte {
+	if len(rest) < 8 {
 		return nil
 	}
-	r, ok := w.l.deferred.byCookie[deferKey{w.s.TID, rest[0]}]
+	r, ok := w.l.deferred.byCookie[deferKey{w.cur.tid, binary.LittleEndian.Uint64(rest)}]
 	if !ok {
 		return nil
 	}
-	ips := w.l.deferred.ips[r[0]:r[1]]
-	for i, ip := range ips {
-		if ip == perfdata.ContextUserDefer {
-			return ips[:i] // one deferral must not lead to another
-		}
-	}
-	return ips
+	return w.l.deferred.ips[r[0]:r[1]]
 }

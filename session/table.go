@@ -1,46 +1,87 @@
 package session
 
-// A table gives each key a number, in order of arrival: a hash table of open
-// addressing, with the hash by the caller.
-type table[K comparable] struct {
-	keys  []K
-	slots []slot
+import (
+	"math/bits"
+	"math/rand/v2"
+)
+
+// A hasher has the secrets of one Load, so that no recording can be made to
+// collide. No result depends on them.
+type hasher struct{ a, b uint64 }
+
+func newHasher() hasher { return hasher{rand.Uint64(), rand.Uint64()} }
+
+// mix is a hash of two words: the product of both, folded.
+func (h hasher) mix(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a^h.a, b^h.b)
+	return hi ^ lo
 }
 
-type slot struct {
-	hash uint32
-	id   int32 // plus 1; 0 is empty
+func word(a, b int32) uint64 { return uint64(uint32(a))<<32 | uint64(uint32(b)) }
+
+// The tables below are open hash tables whose entries hold all there is to
+// know, so that a look-up touches one line of memory: with millions of
+// samples that line is what a look-up costs. A table is full at three
+// quarters.
+
+// locTable numbers locations.
+type locTable struct {
+	h     hasher
+	slots []locSlot
+	keys  []locKey
+	first []locFirst
 }
 
-// id returns the number of k, whose hash is h, and whether it is new.
-func (t *table[K]) id(k K, h uint64) (int32, bool) {
+// A locKey is an address in an object. Its place packs object and level.
+type locKey struct {
+	addr  uint64
+	place uint32
+}
+
+type locSlot struct {
+	addr  uint64
+	place uint32
+	id    int32 // plus 1; 0 is an empty slot
+}
+
+// A locFirst is the first sample of a location.
+type locFirst struct{ pos, ip uint64 }
+
+func placeOf(object int32, m mode) uint32 { return uint32(object+1)<<3 | uint32(m) }
+
+func (p locKey) object() int32 { return int32(p.place>>3) - 1 }
+func (p locKey) mode() mode    { return mode(p.place & 7) }
+
+func (t *locTable) hash(k locKey) uint64 { return t.h.mix(k.addr, uint64(k.place)) }
+
+func (t *locTable) id(k locKey, hash uint64, first locFirst) int32 {
 	if 4*len(t.keys) >= 3*len(t.slots) {
 		t.grow()
 	}
-	mask := uint32(len(t.slots) - 1)
-	tag := uint32(h >> 32)
-	for i := tag & mask; ; i = (i + 1) & mask {
+	mask := uint64(len(t.slots) - 1)
+	for i := hash & mask; ; i = (i + 1) & mask {
 		s := &t.slots[i]
 		if s.id == 0 {
 			t.keys = append(t.keys, k)
-			*s = slot{tag, int32(len(t.keys))}
-			return s.id - 1, true
+			t.first = append(t.first, first)
+			*s = locSlot{k.addr, k.place, int32(len(t.keys))}
+			return s.id - 1
 		}
-		if s.hash == tag && t.keys[s.id-1] == k {
-			return s.id - 1, false
+		if s.addr == k.addr && s.place == k.place {
+			return s.id - 1
 		}
 	}
 }
 
-func (t *table[K]) grow() {
+func (t *locTable) grow() {
 	old := t.slots
-	t.slots = make([]slot, max(64, 2*len(old)))
-	mask := uint32(len(t.slots) - 1)
+	t.slots = make([]locSlot, max(1<<10, 2*len(old)))
+	mask := uint64(len(t.slots) - 1)
 	for _, s := range old {
 		if s.id == 0 {
 			continue
 		}
-		i := s.hash & mask
+		i := t.hash(locKey{s.addr, s.place}) & mask
 		for t.slots[i].id != 0 {
 			i = (i + 1) & mask
 		}
@@ -48,11 +89,123 @@ func (t *table[K]) grow() {
 	}
 }
 
-// mix is a hash of two words: one round of a multiply that keeps both halves
-// of the product, with secrets, so that no recording can be made to collide.
-func (h hasher) mix(a, b uint64) uint64 {
-	return mul(a^h.a, b^h.b)
+// sampleTable adds up samples.
+type sampleTable struct {
+	h     hasher
+	slots []sampleSlot
+	n     int
 }
 
-// A hasher has the secrets of one Load. No result depends on them.
-type hasher struct{ a, b uint64 }
+type sampleKey struct{ loc, stack, thread, event, cpu int32 }
+
+type sampleSlot struct {
+	sampleKey
+	count, period uint64 // count 0 is an empty slot
+}
+
+func (t *sampleTable) hash(k sampleKey) uint64 {
+	return t.h.mix(word(k.loc, k.thread), word(k.stack, k.event)^uint64(uint32(k.cpu))<<16)
+}
+
+func (t *sampleTable) add(k sampleKey, hash, period uint64) {
+	mask := uint64(len(t.slots) - 1)
+	for i := hash & mask; ; i = (i + 1) & mask {
+		s := &t.slots[i]
+		if s.count == 0 {
+			s.sampleKey = k
+			t.n++
+		} else if s.sampleKey != k {
+			continue
+		}
+		s.count++
+		s.period += period
+		return
+	}
+}
+
+// reserve makes room for n more samples.
+func (t *sampleTable) reserve(n int) {
+	if 4*(t.n+n) <= 3*len(t.slots) {
+		return
+	}
+	old := t.slots
+	t.slots = make([]sampleSlot, max(1<<10, 2*len(old)))
+	mask := uint64(len(t.slots) - 1)
+	for i := range old {
+		s := &old[i]
+		if s.count == 0 {
+			continue
+		}
+		i := t.hash(s.sampleKey) & mask
+		for t.slots[i].count != 0 {
+			i = (i + 1) & mask
+		}
+		t.slots[i] = *s
+	}
+}
+
+// rows returns the samples; the table is spent.
+func (t *sampleTable) rows() []sampleSlot {
+	n := 0
+	for _, s := range t.slots {
+		if s.count != 0 {
+			t.slots[n] = s
+			n++
+		}
+	}
+	return t.slots[:n]
+}
+
+// stackTable numbers stacks.
+type stackTable struct {
+	h     hasher
+	slots []stackSlot
+	keys  []stackKey
+	first []uint64 // place of the first sample of a stack
+}
+
+type stackKey struct{ loc, caller int32 }
+
+type stackSlot struct {
+	stackKey
+	id int32 // plus 1; 0 is an empty slot
+}
+
+func (t *stackTable) id(k stackKey, pos uint64) int32 {
+	if 4*len(t.keys) >= 3*len(t.slots) {
+		t.grow()
+	}
+	mask := uint64(len(t.slots) - 1)
+	for i := t.hash(k) & mask; ; i = (i + 1) & mask {
+		s := &t.slots[i]
+		if s.id == 0 {
+			t.keys = append(t.keys, k)
+			t.first = append(t.first, pos)
+			*s = stackSlot{k, int32(len(t.keys))}
+			return s.id - 1
+		}
+		if s.stackKey == k {
+			return s.id - 1
+		}
+	}
+}
+
+func (t *stackTable) hash(k stackKey) uint64 {
+	return t.h.mix(uint64(uint32(k.loc)), uint64(uint32(k.caller)))
+}
+
+func (t *stackTable) grow() {
+	old := t.slots
+	t.slots = make([]stackSlot, max(1<<10, 2*len(old)))
+	mask := uint64(len(t.slots) - 1)
+	for _, s := range old {
+		if s.id == 0 {
+			continue
+		}
+		i := t.hash(s.stackKey) & mask
+		for t.slots[i].id != 0 {
+			i = (i + 1) & mask
+		}
+		t.slots[i] = s
+	}
+}
