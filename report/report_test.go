@@ -269,7 +269,7 @@ func TestPage(t *testing.T) {
 		page PageOptions
 	}{
 		{"default", Options{}, PageOptions{}},
-		{"samples", Options{ShowSamples: true, ShowPeriod: true}, PageOptions{Lost: 7, Header: "# ========\n# hostname : vm\n# ========\n"}},
+		{"samples", Options{ShowSamples: true, ShowPeriod: true}, PageOptions{Lost: 7, Header: "# ========\n# hostname : vm\n# ========\n#\n"}},
 		{"separator", Options{ShowSamples: true, Sort: []Key{PID, DSO, Symbol}}, PageOptions{Separator: ","}},
 		{"quiet", Options{Sort: []Key{Symbol, DSO}}, PageOptions{Quiet: true}},
 		{"fields", Options{Fields: []Key{Comm, Overhead}, Sort: []Key{CPU}}, PageOptions{}},

@@ -27,7 +27,6 @@ func WritePage(w io.Writer, tables []*Table, o PageOptions) error {
 	if !o.Quiet {
 		if o.Header != "" {
 			bw.WriteString(o.Header)
-			bw.WriteString("#\n")
 		} else {
 			bw.WriteString("# To display the perf.data header info, please use --header/--header-only options.\n#\n")
 		}

@@ -25,6 +25,7 @@ type reportCmd struct {
 	callGraph              string
 	stdio, noChildren      bool
 	showSamples, showTotal bool
+	header, headerOnly     bool
 	stats                  bool
 	noGroup                bool
 	keepEmpty              bool
@@ -69,6 +70,8 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	fs.BoolVar(&c.stdio, "stdio", false, "print text (there is nothing else)")
 	fs.BoolVar(&c.noChildren, "no-children", false, "count a sample where it was taken, not in its callers (there is nothing else)")
 	fs.StringVarP(&c.callGraph, "call-graph", "g", "", "print call graphs of this `KIND`: none")
+	fs.BoolVar(&c.header, "header", false, "print the header of the recording first")
+	fs.BoolVar(&c.headerOnly, "header-only", false, "print the header of the recording alone")
 	fs.BoolVar(&c.stats, "stats", false, "count the records of the recording by type")
 	fs.BoolVar(&c.noGroup, "no-group", false, "show the events of a group one by one")
 	fs.BoolVar(&c.keepEmpty, "no-skip-empty", false, "show events without samples too")
@@ -143,6 +146,10 @@ func (c *reportCmd) run(ctx context.Context, name string) error {
 		return err
 	}
 	defer in.Close()
+	if c.headerOnly {
+		c.startPager()
+		return writeHeader(c.stdout, in.File, headerOptions{})
+	}
 	if c.stats {
 		return c.printStats(ctx, in)
 	}
@@ -282,6 +289,13 @@ func (c *reportCmd) print(in *input, res *session.Result, tables []*report.Table
 		return c.printJSON(jsonReport(in, res, tables))
 	}
 	page := report.PageOptions{Separator: c.separator, Quiet: c.quiet, PercentLimit: c.percentLimit, Lost: res.Profile.Lost.Samples}
+	if c.header {
+		var b strings.Builder
+		if err := writeHeader(&b, in.File, headerOptions{}); err != nil {
+			return err
+		}
+		page.Header = b.String()
+	}
 	if len(tables) == 0 {
 		c.notef("%s: the recording has no samples", in.Name())
 	}
