@@ -143,3 +143,20 @@ func TestOneFile(t *testing.T) {
 		t.Errorf("FileID = %s, %v", got, err)
 	}
 }
+
+// B19: two programs with one id. What is at the path is used, unless a cache
+// has another one for the same path.
+func TestMultiCollision(t *testing.T) {
+	id := testID(0x11, 20)
+	spin := testELF{id: id, text: "spin"}.bytes()
+	other := testELF{id: id, text: "zzz_wrong_function", symtab: true, dwarf: true}.bytes()
+	prog := write(t, t.TempDir()+"/spin", spin)
+	k := Key{ID: id, Kind: ELF, Path: prog}
+	elsewhere, here := Cache(t.TempDir()), Cache(t.TempDir())
+	put(t, elsewhere, Key{ID: id, Kind: ELF, Path: "/bin/other"}, other, PutOptions{})
+	put(t, here, k, other, PutOptions{})
+	for _, order := range [][]Source{{Host(HostOptions{}), elsewhere}, {elsewhere, Host(HostOptions{})}} {
+		testSource(t, Multi(order...), k, spin)
+	}
+	testNone(t, Multi(Host(HostOptions{}), here), k, Ambiguous)
+}

@@ -164,7 +164,7 @@ func (h *host) mapped(m mapping, s *search) *File {
 		s.note(origin, err)
 		return nil
 	}
-	f.Bound = true
+	f.Bound, f.mapped = true, true
 	return f
 }
 
@@ -182,6 +182,7 @@ func (h *host) onDisk(s *search) *File {
 	}
 	switch {
 	case err == nil:
+		f.Bound = true
 		return f
 	case deleted && errors.Is(err, fs.ErrNotExist) && len(Refusals(err)) == 0:
 		s.refuse(s.key.Path, Deleted, "it was deleted, and no living process of the recording has it mapped")

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+
+	"github.com/perfark/perfark/objfile"
 )
 
 // Multi returns a Source that asks all sources and yields the best answer: the
 // file that can name most, the first of several that can name as much. Of two
-// different programs with one id it yields the one that is bound to the asked
-// path; without one it refuses both as Ambiguous.
+// different programs with one id it yields the one that a process has mapped,
+// or is bound to the asked path; without one it refuses both as Ambiguous.
 //
 // A verified file wins over one that is not. Files of kinds that are no ELF
 // objects come from the first source that has one.
@@ -38,8 +40,14 @@ func (m multi) Get(ctx context.Context, k Key) (*File, error) {
 			continue
 		}
 		files = append(files, f)
-		if !f.Unverified && (k.Kind != ELF && k.Kind != Debug) {
+		if f.Unverified {
+			continue
+		}
+		if k.Kind != ELF && k.Kind != Debug {
 			break
+		}
+		if q, _ := inspect(f, false); f.mapped && q == objfile.FullDWARF {
+			break // the very file, and none can name more
 		}
 	}
 	files = verifiedFirst(files)

@@ -10,8 +10,8 @@ import (
 // pick chooses among files that all answer k, in the order they were found,
 // and closes the others. Of one program the file that can name most wins, the
 // first if several can. Of two programs with one id (their code differs) the
-// one bound to the asked path wins; if none is, or two are, there is no telling
-// and both are refused.
+// one that a process has mapped wins, else the one bound to the asked path; if
+// none is, or two are, there is no telling and all are refused.
 func pick(k Key, files []*File) (*File, error) {
 	files = distinct(files)
 	if len(files) == 1 {
@@ -42,28 +42,48 @@ func pick(k Key, files []*File) (*File, error) {
 		f.Bound = f.Bound || bound && hashes[best] != ""
 		return f, nil
 	}
-	var bound, rest []*File
-	var boundHashes []string
-	for i, f := range files {
-		if f.Bound && hashes[i] != "" {
-			bound = append(bound, f)
-			boundHashes = append(boundHashes, hashes[i])
-		} else {
-			rest = append(rest, f)
+	// The strongest tie to the asked path decides, if all that have it agree.
+	for tie := byProcess; tie > byID; tie-- {
+		var tied, rest []*File
+		var tiedHashes []string
+		for i, f := range files {
+			if f.tie() >= tie && hashes[i] != "" {
+				tied = append(tied, f)
+				tiedHashes = append(tiedHashes, hashes[i])
+			} else {
+				rest = append(rest, f)
+			}
+		}
+		if len(tied) > 0 && !differ(tiedHashes) {
+			closeAll(rest)
+			return pick(k, tied)
 		}
 	}
-	if len(bound) == 0 || differ(boundHashes) {
-		err := &RefusedError{
-			Path:   files[0].Origin,
-			Reason: Ambiguous,
-			Why:    "build id " + k.ID.String() + " is also that of a different program, " + other(files, hashes),
-			Got:    k.ID,
-		}
-		closeAll(files)
-		return nil, err
+	err := &RefusedError{
+		Path:   files[0].Origin,
+		Reason: Ambiguous,
+		Why:    "build id " + k.ID.String() + " is also that of a different program, " + other(files, hashes),
+		Got:    k.ID,
 	}
-	closeAll(rest)
-	return pick(k, bound)
+	closeAll(files)
+	return nil, err
+}
+
+// Ties of a file to the path it is asked for by.
+const (
+	byID      = iota // it has the id, no more
+	byPath           // File.Bound
+	byProcess        // a process of the recording has it mapped
+)
+
+func (f *File) tie() int {
+	switch {
+	case f.mapped:
+		return byProcess
+	case f.Bound:
+		return byPath
+	}
+	return byID
 }
 
 // other names the first file whose code is not that of the first one.
@@ -117,6 +137,7 @@ next:
 		for _, g := range out {
 			if sameFile(f, g) {
 				g.Bound = g.Bound || f.Bound
+				g.mapped = g.mapped || f.mapped
 				g.Unverified = g.Unverified && f.Unverified
 				f.Close()
 				continue next

@@ -69,14 +69,16 @@ type File struct {
 	Close      func() error
 
 	// Bound is set if the file is known to be that of the asked path, not only
-	// one of the same Build ID: it was mapped by the process, or stands in a
-	// ~/.debug tree under the path. It decides where two programs share an id.
+	// one of the same Build ID: a process has it mapped, it is at the path, or
+	// stands under the path in a ~/.debug tree. It decides where two programs
+	// share an id.
 	Bound bool
 
 	// Info is that of a file of a file system as it was opened, nil for others.
 	Info fs.FileInfo
 
-	f *os.File // nil if not a file of a file system
+	f      *os.File // nil if not a file of a file system
+	mapped bool     // a process of the recording has it mapped
 }
 
 // Unchanged fails if the file was written to since it was opened. Whoever
