@@ -58,6 +58,7 @@
 // Named as in perf_event.h, without PERF_RECORD_ and HEADER_, in lower case;
 // their keys are in the table in records.go. Every record takes
 //
+//	type=N          another type than its name says
 //	misc=N          all bits; otherwise they follow from the keys
 //	mode=           kernel, user, hypervisor, guest_kernel, guest_user, or unknown: the low bits of misc.
 //	                mmap and mmap2: user, or kernel if pid=-1; sample: kernel if the

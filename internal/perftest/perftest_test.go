@@ -2,6 +2,9 @@ package perftest_test
 
 import (
 	"encoding/hex"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -84,5 +87,68 @@ func TestBytes(t *testing.T) {
 		if got := hex.EncodeToString(data[:40]); got != want {
 			t.Errorf("big %v: got  %s\nwant %s", order, got, want)
 		}
+	}
+}
+
+// TestText turns files into text and back: fixtures with every record, the
+// corpus, and what perf records now.
+func TestText(t *testing.T) {
+	for _, text := range []string{twoEvents, "file pipe\n" + twoEvents, "file attrs=after\n" + twoEvents, "file data_offset=4096\n" + twoEvents, "file killed\nsample ip=1\n"} {
+		perftest.Orders(t, text, func(t *testing.T, b []byte) {
+			s, err := perftest.Text(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{`name="/bin/a prog"`, "chain=user,0x400123,0x500321", `comm pid=10 tid=10 name=prog`, "id=0123456789abcdef0123456789abcdef01234567"} {
+				if strings.Contains(text, "prog") && !strings.Contains(s, want) {
+					t.Errorf("no %s in\n%s", want, s)
+				}
+			}
+			if strings.Contains(s, "raw ") || strings.Contains(s, "bytes ") {
+				t.Errorf("a record without a line of its own in\n%s", s)
+			}
+		})
+	}
+}
+
+func TestTextPerf(t *testing.T) {
+	for _, args := range [][]string{
+		{"-e", "cpu-clock", "-g", "--", "true"},
+		{"-e", "{cpu-clock,task-clock}", "--buildid-mmap", "--namespaces", "-k", "mono", "--", "true"},
+	} {
+		b, err := os.ReadFile(perftest.Record(t, args...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := perftest.Text(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Sets of CPUs as masks and ranges have no line of their own.
+		for _, m := range regexp.MustCompile(`(?m)^raw type=(\d+)`).FindAllStringSubmatch(s, -1) {
+			if m[1] != "74" && m[1] != "78" {
+				t.Errorf("%v: type %s has no line of its own", args, m[1])
+			}
+		}
+	}
+}
+
+func TestTextCorpus(t *testing.T) {
+	dir := perftest.Corpus(t)
+	n := 0
+	for _, rel := range perftest.CorpusFiles(t) {
+		b, err := os.ReadFile(filepath.Join(dir, rel))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(b) > 100_000 {
+			continue
+		}
+		if _, err := perftest.Text(b); err == nil {
+			n++ // others are laid out as simpleperf or perf before 3.10 does it
+		}
+	}
+	if n < 20 {
+		t.Errorf("only %d files of the corpus can be written as text", n)
 	}
 }

@@ -143,6 +143,9 @@ func (f *file) record(l *line) ([]byte, error) {
 		misc = misc&^7 | uint64(i)
 	}
 	misc = l.num("misc", misc)
+	if l.verb != "raw" {
+		typ = uint32(l.num("type", uint64(typ)))
+	}
 	if n := int(l.num("cut", 0)); n > 0 {
 		if n > len(body) {
 			return nil, fmt.Errorf("cut=%d: the body has %d bytes", n, len(body))
