@@ -219,6 +219,7 @@ func (l *loader) apply(sides []side) error {
 	for i := range changes {
 		l.change(&changes[i])
 	}
+	l.objects.disambiguate()
 	return nil
 }
 
@@ -483,6 +484,16 @@ func (l *loader) addDeferred(r *perfdata.CallchainDeferred) {
 		l.deferred.ips = binary.LittleEndian.AppendUint64(l.deferred.ips, ip)
 	}
 	l.deferred.byCookie[deferKey{r.TID, r.Cookie}] = [2]int{from, len(l.deferred.ips)}
+}
+
+// firstName is the first name that is known of a thread, "" if there is none.
+func (l *loader) firstName(tid int32) string {
+	if th := l.threads[tid]; th != nil {
+		if c := th.first(); c != defaultComm {
+			return l.comms[c]
+		}
+	}
+	return ""
 }
 
 // commName is the name of a thread.

@@ -49,6 +49,12 @@ func (l *loader) mergeThreads(p *profile.Profile, bs []*builder) [][]int32 {
 		th := profile.Thread{PID: k.pid, TID: k.tid}
 		if l.o.Keep&KeepComm != 0 {
 			th.Comm = l.commName(k.comm, k.unnamed-1)
+			if k.comm == defaultComm {
+				th.Later = l.firstName(k.unnamed - 1)
+			}
+			if t := l.threads[k.tid]; t != nil && k.tid >= 0 {
+				th.Last = l.commName(t.last(), k.tid)
+			}
 		}
 		// Not by key: a thread without a name is called by its tid, and
 		// another may really be called that.
