@@ -233,7 +233,7 @@ func newBuilder(p *profile.Profile, order []Key, restricted bool) *builder {
 // takes addresses without a symbol for one even if they are in two objects.
 func (b *builder) symbolKey(l *profile.Location, dso int32) symbolKey {
 	if l.Func == profile.None {
-		k := symbolKey{dso: -1, start: l.Addr}
+		k := symbolKey{dso: -1, start: address(b.p, l)}
 		if b.by[DSO] {
 			k.dso = -2 - dso
 		}
@@ -253,6 +253,17 @@ func handle[K comparable](m map[K]int32, k K) int32 {
 		m[k] = h
 	}
 	return h
+}
+
+// address returns the address of l that is printed if it has no name: that in
+// the object, as perf has it; for a module the distance from its begin.
+func address(p *profile.Profile, l *profile.Location) uint64 {
+	if l.Object != profile.None {
+		if o := &p.Objects[l.Object]; o.Kind == profile.KindModule {
+			return l.Addr - o.Start
+		}
+	}
+	return l.Addr
 }
 
 // comm returns the name a thread goes by: as with perf, the first name it gets
@@ -327,7 +338,7 @@ func (b *builder) row(s *profile.Sample, events int) Row {
 		DSO:    b.dsoName[s.Location],
 		CPU:    s.CPU,
 		Level:  l.Level,
-		Addr:   l.Addr,
+		Addr:   address(b.p, l),
 		Object: l.Object,
 	}
 	if s.Thread >= 0 {

@@ -242,6 +242,18 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// Threads go by the first name they get, and are listed by their last; an
+// address in a module is printed as perf has it, from the begin of the module.
+func TestThreadNames(t *testing.T) {
+	p := build([]string{"cycles"}, []sample{{comm: ":7", pid: 7, tid: 7, dso: "[m]", level: 'k', addr: 0xffffffffa00db144, period: 1}})
+	p.Threads[0].Later, p.Threads[0].Last = "init", "daemon"
+	p.Objects[0].Kind, p.Objects[0].Start = profile.KindModule, 0xffffffffa00c0000
+	got := summary(Flat(p, Options{Sort: []Key{Comm, PID, Symbol}})[0])
+	if want := "100.00 init 7:daemon [k] 0x000000000001b144"; len(got) != 1 || got[0] != want {
+		t.Errorf("rows %q, want %q", got, want)
+	}
+}
+
 // P10: a mapping with an empty name.
 func TestUnnamed(t *testing.T) {
 	p := &profile.Profile{
