@@ -104,6 +104,11 @@ func readBounded(r io.Reader, limit int64, b *decode.Budget, what string) ([]byt
 		if err := b.Alloc(int64(n), what); err != nil {
 			return nil, err
 		}
+		if len(out)+n > cap(out) {
+			grown := make([]byte, len(out), min(max(2*int64(cap(out)), int64(len(buf))), max(limit, int64(len(out)+n))))
+			copy(grown, out)
+			out = grown
+		}
 		out = append(out, buf[:n]...)
 		if err == io.EOF {
 			return out, nil

@@ -58,7 +58,7 @@ func (l *loader) dynamic(f *File) error {
 	if !ok || tags[dtStrsz] > room {
 		return fmt.Errorf("DT_STRTAB: %d bytes at address %#x are not in the file", tags[dtStrsz], tags[dtStrtab])
 	}
-	names, err := f.readString(off, tags[dtStrsz])
+	names, err := f.lazyTable(off, tags[dtStrsz])
 	if err != nil {
 		return err
 	}

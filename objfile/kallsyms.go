@@ -76,7 +76,7 @@ func ReadKallsyms(r io.Reader, b *decode.Budget) (*Kallsyms, error) {
 		return nil, fmt.Errorf("kallsyms: %w", ErrNoSymbols)
 	}
 	// The last name may lack an end.
-	k.t.tabs = []string{string(text)}
+	k.t.tabs = []*stringTable{textTable(string(text))}
 	sortSymbols(k.t.syms)
 	k.fixEnds()
 	k.t.link()
@@ -167,7 +167,7 @@ func (k *Kallsyms) Module(i int) string {
 	if s.flags&symModule == 0 {
 		return ""
 	}
-	text := k.t.tabs[0]
+	text := k.t.tabs[0].text
 	name := cstring(text, s.name, maxName)
 	mod := cstring(text, s.name+uint32(len(name))+1, 256)
 	return strings.Trim(mod, "[]")
@@ -199,7 +199,7 @@ func (k *Kallsyms) Sym(i int) Sym { return k.t.Sym(i) }
 // the copy was made in another boot of the same kernel, and all of the
 // kernel's symbols, but not its modules', are off by the difference.
 func (k *Kallsyms) Address(name string) (uint64, bool) {
-	text := k.t.tabs[0]
+	text := k.t.tabs[0].text
 	for i := range k.t.syms {
 		s := &k.t.syms[i]
 		if s.flags&symModule == 0 && cstring(text, s.name, len(name)+1) == name {

@@ -45,7 +45,7 @@ func ReadPerfMap(r io.Reader, b *decode.Budget) (*Table, error) {
 	if len(t.syms) == 0 {
 		return nil, fmt.Errorf("perf map: %w: no line of the form %q", ErrNoSymbols, "START SIZE name")
 	}
-	t.tabs = []string{string(text)}
+	t.tabs = []*stringTable{textTable(string(text))}
 	t.paint()
 	return t, nil
 }

@@ -48,7 +48,7 @@ func (f *File) plt(l *loader) {
 			break
 		}
 	}
-	p.resolver = l.t
+	p.resolver = &l.t
 	for _, s := range stubs {
 		b, err := f.contents(s)
 		if err != nil {
@@ -187,7 +187,7 @@ func (f *File) isIrelative(typ uint64) bool {
 // A rawTable is a symbol table as it is in the file, with its strings.
 type rawTable struct {
 	raw   []byte
-	names string
+	names *stringTable
 }
 
 // symbolName returns the name of a symbol, cut to what a stub's may have.
@@ -196,7 +196,7 @@ func (t rawTable) symbolName(f *File, sym uint64, order binary.ByteOrder) string
 	if sym == 0 || sym >= uint64(len(t.raw))/size {
 		return ""
 	}
-	return cstring(t.names, order.Uint32(t.raw[sym*size:]), maxSynthName)
+	return t.names.at(order.Uint32(t.raw[sym*size:]), maxSynthName)
 }
 
 // A pltWriter adds symbols for stubs to a table.
@@ -204,7 +204,7 @@ type pltWriter struct {
 	l        *loader
 	f        *File
 	section  *section
-	resolver Table // names functions that are chosen at run time
+	resolver *Table // names functions that are chosen at run time
 	names    strings.Builder
 	syms     []symbol
 }
@@ -257,7 +257,7 @@ func (p *pltWriter) flush() {
 		p.f.warn(WarnSymbols, "%v", err)
 		return
 	}
-	p.l.t.tabs = append(p.l.t.tabs, p.names.String())
+	p.l.t.tabs = append(p.l.t.tabs, textTable(p.names.String()))
 	p.l.t.syms = append(p.l.t.syms, p.syms...)
 }
 

@@ -5,11 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strings"
-
-	"github.com/perfark/perfark/internal/decode"
 )
 
 // A Space says what the addresses of a Table are.
@@ -195,7 +192,7 @@ func (l *loader) table(f *File, s *section, index int) error {
 	if err != nil {
 		return err
 	}
-	names, err := f.stringTable(str)
+	names, err := f.strings(str)
 	if err != nil {
 		return err
 	}
@@ -215,33 +212,13 @@ func (l *loader) table(f *File, s *section, index int) error {
 
 const shtSymtabShndx = 18
 
-// stringTable reads a string table without a second copy of it.
-func (f *File) stringTable(s section) (string, error) {
+// strings returns the string table in a section.
+func (f *File) strings(s section) (*stringTable, error) {
 	if s.flags&shfCompressed != 0 {
 		b, err := f.contents(&s)
-		return string(b), err
+		return textTable(string(b)), err
 	}
-	return f.readString(s.off, s.size)
-}
-
-func (f *File) readString(off, size uint64) (string, error) {
-	if size > uint64(f.size) || off > uint64(f.size)-size {
-		return "", &decode.Error{Offset: int64(off), Field: "string table", Why: fmt.Sprintf("%d bytes wanted, but the file has %d", size, f.size)}
-	}
-	if size > math.MaxUint32 {
-		return "", &decode.Error{Offset: int64(off), Field: "string table", Why: "over 4 GiB"}
-	}
-	if err := f.budget.Alloc(int64(size), "elf: string table"); err != nil {
-		return "", err
-	}
-	var sb strings.Builder
-	sb.Grow(int(size))
-	buf := make([]byte, min(size, 256<<10))
-	n, err := io.CopyBuffer(struct{ io.Writer }{&sb}, io.NewSectionReader(f.r, int64(off), int64(size)), buf)
-	if err == nil && uint64(n) < size {
-		err = io.ErrUnexpectedEOF
-	}
-	return sb.String(), err
+	return f.lazyTable(s.off, s.size)
 }
 
 // Symbol types, bindings and places (gABI).
@@ -331,7 +308,7 @@ func (l *loader) offset(addr uint64, r *sectionRule) (uint64, bool) {
 
 // add adds the symbols in raw, of which xindex has the section numbers that
 // do not fit in 16 bits.
-func (l *loader) add(f *File, raw []byte, names string, xindex []byte) error {
+func (l *loader) add(f *File, raw []byte, names *stringTable, xindex []byte) error {
 	if len(l.t.tabs) == maxTables {
 		return fmt.Errorf("more than %d symbol tables", maxTables)
 	}
@@ -351,7 +328,14 @@ func (l *loader) add(f *File, raw []byte, names string, xindex []byte) error {
 	if cap(l.t.syms) == 0 {
 		l.t.syms = make([]symbol, 0, n)
 	}
+	text := ""
 	mapping := f.machine == MachineARM || f.machine == MachineAArch64 || f.machine == MachineRISCV
+	if mapping {
+		var err error
+		if text, err = names.whole(); err != nil {
+			return err
+		}
+	}
 	for i := range n {
 		b := raw[i*size:][:size]
 		name := order.Uint32(b)
@@ -366,7 +350,7 @@ func (l *loader) add(f *File, raw []byte, names string, xindex []byte) error {
 			info, other, shndx = b[12], b[13], uint32(order.Uint16(b[14:]))
 		}
 		typ := info & 15
-		if shndx == shnUndef || shndx == shnAbs || name == 0 || uint64(name) >= uint64(len(names)) || names[name] == 0 {
+		if shndx == shnUndef || shndx == shnAbs || name == 0 || uint64(name) >= names.size {
 			continue
 		}
 		label := typ == sttNotype && other&3 != stvHidden && other&3 != stvInternal
@@ -379,7 +363,7 @@ func (l *loader) add(f *File, raw []byte, names string, xindex []byte) error {
 			}
 			shndx = order.Uint32(xindex[i*4:])
 		}
-		if mapping && names[name] == '$' && isMapping(names[name:]) {
+		if mapping && text[name] == '$' && isMapping(text[name:]) {
 			continue
 		}
 		if f.machine == MachineARM && typ == sttFunc {

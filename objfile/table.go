@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // ErrNoSymbols says that a file has no symbol table, or none that names code.
@@ -19,14 +20,19 @@ type Sym struct {
 
 // A Table names addresses. It is safe for concurrent use.
 //
-// Names stay where they are in the string tables of the file, which the
-// Table keeps, and a Sym's name shares their bytes.
+// Names stay where they are in the string tables of the file, and are read
+// when a Sym is asked for: the file must stay open as long as its Table is
+// used.
 type Table struct {
-	syms   []symbol // sorted by start; equal ones in the order of the file
-	tabs   []string // string tables
-	parent []int32  // see link
-	plain  bool     // names are not mangled
-	spans  []span   // of symbols that were cut, see paint; nil if none were
+	syms     []symbol // sorted by start; equal ones in the order of the file
+	tabs     []*stringTable
+	parent   []int32 // see link
+	plain    bool    // names are not mangled
+	mu       sync.Mutex
+	aliases  map[uint64]alias // by start
+	compared int              // names of aliases compared
+
+	spans []span // of symbols that were cut, see paint; nil if none were
 }
 
 // A symbol is a Sym in a table. Its name is the NUL-terminated string at name
@@ -71,16 +77,20 @@ func (t *Table) All(yield func(Sym) bool) {
 func (t *Table) Sym(i int) Sym {
 	s := &t.syms[i]
 	if t.spans != nil {
-		return Sym{cstring(t.tabs[s.tab], s.name, maxName), t.spans[i].start, t.spans[i].end}
+		return Sym{t.tabs[s.tab].at(s.name, maxName), t.spans[i].start, t.spans[i].end}
 	}
-	return Sym{cstring(t.tabs[s.tab], s.name, maxName), s.start, s.end}
+	return Sym{t.tabs[s.tab].at(s.name, maxName), s.start, s.end}
 }
 
 // Address returns where a symbol of that name starts, the first of several.
+// It reads all names.
 func (t *Table) Address(name string) (uint64, bool) {
+	for _, tab := range t.tabs {
+		tab.whole() // what cannot be read has no names
+	}
 	for i := range t.syms {
 		s := &t.syms[i]
-		if cstring(t.tabs[s.tab], s.name, len(name)+1) == name {
+		if t.tabs[s.tab].at(s.name, len(name)+1) == name {
 			return s.start, true
 		}
 	}
@@ -92,6 +102,7 @@ func (t *Table) finish() {
 	sortSymbols(t.syms)
 	fixEnds(t.syms)
 	t.link()
+	t.aliases = nil
 }
 
 // fixEnds gives symbols without a size an end: the start of the next symbol,
@@ -187,54 +198,83 @@ func (t *Table) find(addr uint64) (int, bool) {
 	return t.best(i, addr), true
 }
 
-// maxAliases is how many symbols at one address are compared by name.
-const maxAliases = 64
+// An alias is the choice among the symbols that start at one address.
+type alias struct {
+	best    int32 // the one that perf keeps
+	longest int32 // the best of those that end last, for addresses behind best
+}
+
+// maxCompared is how many names of aliases a Table looks at. Linkers that
+// fold equal functions make thousands of aliases, hostile files millions.
+const maxCompared = 100_000
 
 // best returns the best of the symbols that start where symbol i does and
 // hold addr, as symbol i does.
 func (t *Table) best(i int, addr uint64) int {
-	lo, hi := i, i+1
+	if (i == 0 || t.syms[i-1].start != t.syms[i].start) && (i+1 == len(t.syms) || t.syms[i+1].start != t.syms[i].start) {
+		return i
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a, ok := t.aliases[t.syms[i].start]
+	if !ok {
+		a = t.choose(i)
+		if t.aliases == nil {
+			t.aliases = map[uint64]alias{}
+		}
+		t.aliases[t.syms[i].start] = a
+	}
+	if t.syms[a.best].end > addr {
+		return int(a.best)
+	}
+	return int(a.longest)
+}
+
+// choose looks at all symbols that start where symbol i does.
+func (t *Table) choose(i int) alias {
+	lo := i
 	for lo > 0 && t.syms[lo-1].start == t.syms[i].start {
 		lo--
 	}
-	for hi < len(t.syms) && t.syms[hi].start == t.syms[i].start {
-		hi++
-	}
-	if hi-lo == 1 {
-		return i
-	}
-	rank := func(s *symbol) symFlags {
-		return (s.flags & (symWeak | symSynth)) ^ symWeak ^ symSynth | s.flags&symGlobal
-	}
-	order := func(a, b *symbol) int {
-		ra, rb := rank(a), rank(b)
-		for _, f := range [...]symFlags{symSynth, symWeak, symGlobal} {
-			if c := cmp.Compare(ra&f, rb&f); c != 0 {
-				return c
-			}
-		}
-		return 0
-	}
-	best, names := -1, 0
-	for j := lo; j < hi; j++ {
-		s := &t.syms[j]
-		if s.end <= addr {
-			continue
-		}
-		if best < 0 {
-			best = j
-			continue
-		}
-		c := order(s, &t.syms[best])
-		if c == 0 && names < maxAliases {
-			names++
-			c = t.compareNames(j, best)
-		}
-		if c > 0 {
+	best, longest := lo, lo
+	for j := lo + 1; j < len(t.syms) && t.syms[j].start == t.syms[i].start; j++ {
+		if t.better(j, best) {
 			best = j
 		}
+		if t.syms[j].end > t.syms[longest].end || t.syms[j].end == t.syms[longest].end && rank(&t.syms[j]) > rank(&t.syms[longest]) {
+			longest = j
+		}
 	}
-	return best
+	return alias{int32(best), int32(longest)}
+}
+
+// rank orders symbols by what they are.
+func rank(s *symbol) (r int) {
+	if s.flags&symSynth == 0 {
+		r |= 8
+	}
+	if s.end > s.start {
+		r |= 4
+	}
+	if s.flags&symWeak == 0 {
+		r |= 2
+	}
+	if s.flags&symGlobal != 0 {
+		r |= 1
+	}
+	return r
+}
+
+// better reports whether perf prefers symbol i to j, which comes before it.
+func (t *Table) better(i, j int) bool {
+	if ri, rj := rank(&t.syms[i]), rank(&t.syms[j]); ri != rj {
+		return ri > rj
+	}
+	if t.compared >= maxCompared {
+		return false
+	}
+	t.compared++
+	return t.compareNames(i, j) > 0
 }
 
 // compareNames is positive if the name of symbol i is better than that of j:
@@ -258,7 +298,7 @@ func (t *Table) compareNames(i, j int) int {
 // printed returns the beginning of the name of symbol i as it is printed.
 func (t *Table) printed(i int) string {
 	s := &t.syms[i]
-	name := cstring(t.tabs[s.tab], s.name, 4096)
+	name := t.tabs[s.tab].at(s.name, 4096)
 	if t.plain {
 		return name
 	}

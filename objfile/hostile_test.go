@@ -1,0 +1,336 @@
+package objfile
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/perfark/perfark/internal/decode"
+)
+
+// use does with a file all that can be done.
+func use(b []byte) error {
+	f, err := Open(bytes.NewReader(b), int64(len(b)), "f", decode.NewBudget(decode.Limits{Bytes: 1 << 30}))
+	if err != nil {
+		return err
+	}
+	f.Quality()
+	f.Debuglink()
+	f.Altlink()
+	f.TextHash()
+	f.Section(".debug_info")
+	for _, s := range []Space{Offsets, Addresses, Loaded} {
+		tab, err := f.Symbols(SymbolOptions{Space: s})
+		if err != nil {
+			continue
+		}
+		for i := range min(tab.Len(), 2000) {
+			sym := tab.Sym(i * (tab.Len() - 1) / 2000)
+			tab.Lookup(sym.Start)
+			tab.Lookup(sym.End)
+		}
+		tab.Lookup(0)
+		tab.Lookup(1<<64 - 1)
+	}
+	return nil
+}
+
+// bounded runs fn and fails if it takes long or much memory: G2, G3.
+func bounded(t *testing.T, name string, input int, fn func()) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	start := time.Now()
+	fn()
+	d := time.Since(start)
+	runtime.ReadMemStats(&after)
+	if d > 2*time.Second*raceFactor {
+		t.Errorf("%s: took %v", name, d)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 256<<20+8*uint64(input) {
+		t.Errorf("%s: allocated %d MiB for %d bytes", name, n>>20, input)
+	}
+}
+
+// TestHostile runs the recipes: each gives an answer, in bounded time and
+// memory.
+func TestHostile(t *testing.T) {
+	load := []segment{{typ: ptLoad, flags: pfExec, off: 0, vaddr: 0x1000, filesz: 0x1000, memsz: 0x1000}}
+	base := func() testELF { return testELF{typ: TypeDyn, machine: MachineX86_64, segments: load} }
+	patch := func(b []byte, off int, v uint64, n int) []byte {
+		binary.LittleEndian.PutUint64(append(b[:0:0], make([]byte, 8)...), v)
+		var x [8]byte
+		binary.LittleEndian.PutUint64(x[:], v)
+		copy(b[off:], x[:n])
+		return b
+	}
+	plain := func() []byte {
+		e := program(base(), 0x1100, 64, testSym{name: "x", value: 0x1100, size: 8, info: fn, shndx: 1})
+		return e.bytes()
+	}
+	many := func(n int, sym func(i int) testSym) []byte {
+		e := base()
+		syms := make([]testSym, n)
+		for i := range syms {
+			syms[i] = sym(i)
+		}
+		e = program(e, 0x1100, 64, syms...)
+		return e.bytes()
+	}
+	// r01: symbols that share one name of a megabyte, or its ends.
+	shared := func(n int, step uint32) []byte {
+		e := base()
+		e = program(e, 0x1100, 64, make([]testSym, n)...)
+		tab := e.sections[1].data
+		for i := range n {
+			b := tab[24*(i+1):]
+			binary.LittleEndian.PutUint32(b, 1+uint32(i)*step)
+			b[4], b[6] = fn, 1
+			binary.LittleEndian.PutUint64(b[8:], 0x1100+uint64(i%64))
+			binary.LittleEndian.PutUint64(b[16:], 1)
+		}
+		e.sections[2].data = append(append([]byte{0}, bytes.Repeat([]byte{'A'}, 1<<20)...), 0)
+		return e.bytes()
+	}
+	notes := func(b []byte) []byte {
+		e := base()
+		e.sections = append(e.sections, testSection{name: ".note", section: section{typ: shtNote, flags: shfAlloc, addralign: 4}, data: b})
+		return e.bytes()
+	}
+	chdr := func(typ uint32, size uint64, data []byte) []byte {
+		b := binary.LittleEndian.AppendUint32(nil, typ)
+		b = binary.LittleEndian.AppendUint32(b, 0)
+		b = binary.LittleEndian.AppendUint64(b, size)
+		b = binary.LittleEndian.AppendUint64(b, 1)
+		e := base()
+		e.sections = append(e.sections, testSection{name: ".debug_info", section: section{typ: shtProgbits, flags: shfCompressed}, data: append(b, data...)})
+		return e.bytes()
+	}
+	zeros := make([]byte, 256<<20)
+	var zl bytes.Buffer
+	zw := zlib.NewWriter(&zl)
+	zw.Write(zeros)
+	zw.Close()
+	enc, _ := zstd.NewWriter(nil)
+	zs := enc.EncodeAll(zeros, nil)
+	var gz bytes.Buffer
+	gw := gzip.NewWriter(&gz)
+	gw.Write(zeros)
+	gw.Close()
+	zeros = nil
+
+	recipes := []struct {
+		name string
+		b    []byte
+	}{
+		{"E1 r01 shared name", shared(2000, 0)},
+		{"E1 r01 ends of a name", shared(2000, 500)},
+		{"E2 r10 section count in section 0", patch(patch(plain(), 60, 0, 2), int(binary.LittleEndian.Uint64(plain()[40:]))+32, 1<<28, 8)},
+		{"E2 PN_XNUM", patch(patch(plain(), 56, 0xffff, 2), int(binary.LittleEndian.Uint64(plain()[40:]))+44, 1<<31, 4)},
+		{"E3 sections at the end", patch(plain(), 40, uint64(len(plain())-1), 8)},
+		{"E3 sections at odd place", patch(plain(), 40, 3, 8)},
+		{"E3 sections wrap", patch(plain(), 40, 1<<64-16, 8)},
+		{"E4 section wraps", patch(plain(), int(binary.LittleEndian.Uint64(plain()[40:]))+64+24, 1<<64-8, 8)},
+		{"E4 section size", patch(plain(), int(binary.LittleEndian.Uint64(plain()[40:]))+128+32, 1<<60, 8)},
+		{"E5 link to itself", patch(plain(), int(binary.LittleEndian.Uint64(plain()[40:]))+128+40, 2, 4)},
+		{"E5 link nowhere", patch(plain(), int(binary.LittleEndian.Uint64(plain()[40:]))+128+40, 0xffff, 4)},
+		{"E6 entry size", patch(plain(), int(binary.LittleEndian.Uint64(plain()[40:]))+128+56, 1<<63, 8)},
+		{"E6 entry size 1", patch(plain(), int(binary.LittleEndian.Uint64(plain()[40:]))+128+56, 1, 8)},
+		{"E9 r11 note sizes", notes(bytes.Repeat([]byte{0xfd, 0xff, 0xff, 0xff}, 100))},
+		{"E9 id of 64 MiB", notes(append(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32([]byte{4, 0, 0, 0}, 64<<20), 3), "GNU\x00"...))},
+		{"E9 many notes", notes(bytes.Repeat([]byte{0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0}, 1<<20))},
+		{"E14 one address", many(1000000, func(i int) testSym { return testSym{name: "s", value: 0x1100, size: 8, info: fn, shndx: 1} })},
+		{"E14 all overlapping", many(200000, func(i int) testSym {
+			return testSym{name: "s", value: 0x1100 + uint64(i), size: 1<<64 - 1, info: fn, shndx: 1}
+		})},
+		{"E14 nested", many(200000, func(i int) testSym {
+			return testSym{name: "s", value: 0x1100 + uint64(i), size: uint64(400000 - 2*i), info: fn, shndx: 1}
+		})},
+		{"E14 odd names", many(3, func(i int) testSym {
+			return testSym{name: []string{"", "\x1b]0;t\x07", "\xff\xfe"}[i], value: 0x1100, size: 8, info: fn, shndx: 1}
+		})},
+		{"r02 zlib bomb", chdr(1, 256<<20, zl.Bytes())},
+		{"r03 ch_size", chdr(1, 1<<40, make([]byte, 20))},
+		{"r15 zstd bomb", chdr(2, 256<<20, zs)},
+		{"r15 zstd bomb, small ch_size", chdr(2, 1000, zs)},
+		{"C1 gzip bomb", gz.Bytes()},
+		{"C3 zstd bomb", zs},
+		{"C3 zstd skippable frames", append(bytes.Repeat([]byte{0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0}, 1<<17), zs[:100]...)},
+		{"C6 nested", nest(plain())},
+		{"E18 nothing", nil},
+		{"E18 zeros", make([]byte, 4096)},
+	}
+	for i, p := range []uint16{0, 0xffff, 0xff00} {
+		recipes = append(recipes, struct {
+			name string
+			b    []byte
+		}{fmt.Sprintf("section names %d", i), patch(plain(), 62, uint64(p), 2)})
+	}
+	e := base()
+	for i := range 65000 {
+		e.segments = append(e.segments, segment{typ: []uint32{ptLoad, ptNote}[i%2], off: 0, vaddr: uint64(i) << 20, filesz: 1 << 62, memsz: 1 << 62, align: 8})
+	}
+	recipes = append(recipes, struct {
+		name string
+		b    []byte
+	}{"E10 65,000 segments", e.bytes()})
+	e = base()
+	for range 65000 {
+		e.sections = append(e.sections, testSection{section: section{typ: shtProgbits, flags: shfAlloc}})
+	}
+	b := e.bytes()
+	b = append(b, bytes.Repeat([]byte{'N'}, 1<<20)...)
+	recipes = append(recipes, struct {
+		name string
+		b    []byte
+	}{"E8 section names", b})
+	for _, r := range recipes {
+		bounded(t, r.name, len(r.b), func() { use(r.b) })
+	}
+}
+
+// nest compresses ten times. Only the outermost is undone.
+func nest(b []byte) []byte {
+	for range 10 {
+		var out bytes.Buffer
+		w := gzip.NewWriter(&out)
+		w.Write(b)
+		w.Close()
+		b = out.Bytes()
+	}
+	return b
+}
+
+// TestTruncated opens every prefix of a file, and the file with every byte of
+// its headers changed.
+func TestTruncated(t *testing.T) {
+	e := program(testELF{typ: TypeDyn, machine: MachineX86_64, segments: []segment{{typ: ptLoad, flags: pfExec, vaddr: 0x1000, filesz: 0x1000, memsz: 0x1000}}}, 0x1100, 64,
+		testSym{name: "x", value: 0x1100, size: 8, info: fn, shndx: 1}, testSym{name: "y", value: 0x1110, info: fn, shndx: 1})
+	whole := e.bytes()
+	for n := range whole {
+		use(whole[:n])
+	}
+	for i := range whole {
+		for _, x := range []byte{0, 1, 0x7f, 0x80, 0xff} {
+			b := bytes.Clone(whole)
+			b[i] = x
+			use(b)
+		}
+	}
+}
+
+// TestNotELF states the errors.
+func TestNotELF(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{"", `f: not an ELF file: 0 bytes`},
+		{"#!/bin/sh\necho hello\n", `f: not an ELF file: it begins with "#!/b"`},
+		{"\x7fELF\x03\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00", `f: not an ELF file: offset 0x4: class 3, want 1 or 2`},
+		{"\x7fELF\x02\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00", `f: not an ELF file: offset 0x5: byte order 0, want 1 or 2`},
+		{"\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00", `f: not an ELF file: offset 0x0: e_ident: 64 bytes wanted, but the file has 16`},
+	} {
+		_, err := Open(strings.NewReader(tt.in), int64(len(tt.in)), "f", nil)
+		if !errors.Is(err, ErrNotELF) || err.Error() != tt.want {
+			t.Errorf("%q: got %v", tt.in, err)
+		}
+	}
+}
+
+// FuzzOpen reads everything a file has.
+func FuzzOpen(f *testing.F) {
+	for _, big := range []bool{false, true} {
+		for _, class := range []int{32, 64} {
+			for _, m := range []Machine{MachineX86_64, MachineARM, MachinePPC64} {
+				e := testELF{big: big, class: class, typ: TypeDyn, machine: m}
+				e.segments = []segment{{typ: ptLoad, flags: pfExec, vaddr: 0x1000, filesz: 0x1000, memsz: 0x1000}, {typ: ptNote, off: 0x40, filesz: 0x20}}
+				e.sections = []testSection{
+					{name: ".note.gnu.build-id", section: section{typ: shtNote, flags: shfAlloc, addralign: 4}, data: []byte("\x04\x00\x00\x00\x04\x00\x00\x00\x03\x00\x00\x00GNU\x00abcd")},
+					{name: ".gnu_debuglink", section: section{typ: shtProgbits}, data: []byte("x.debug\x00\x01\x02\x03\x04")},
+					{name: ".plt", section: section{typ: shtProgbits, flags: shfAlloc | shfExec, addr: 0x1200}, data: []byte("\xff\x35\x02\x00\x00\x00\xff\x25\x04\x00\x00\x00\x0f\x1f\x40\x00\xff\x25\x02\x00\x00\x00\x68\x00\x00\x00\x00\xe9\xe0\xff\xff\xff")},
+				}
+				e = program(e, 0x1100, 64, testSym{name: "_ZN1a1bEv", value: 0x1100, size: 8, info: fn, shndx: 1}, testSym{name: "y", value: 0x1110, info: fn, shndx: 1})
+				f.Add(e.bytes())
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		start := time.Now()
+		use(b)
+		if d := time.Since(start); d > 2*time.Second {
+			t.Errorf("took %v", d)
+		}
+	})
+}
+
+// FuzzDecompress reads compressed files and sections.
+func FuzzDecompress(f *testing.F) {
+	var gz bytes.Buffer
+	w := gzip.NewWriter(&gz)
+	w.Write([]byte("hello, hello, hello"))
+	w.Close()
+	f.Add(gz.Bytes())
+	enc, _ := zstd.NewWriter(nil)
+	f.Add(enc.EncodeAll([]byte("hello, hello, hello"), nil))
+	f.Add([]byte("\xfd7zXZ\x00\x00\x04\xe6\xd6\xb4F\x02\x00!\x01\x16\x00\x00\x00t/\xe5\xa3\x01\x00\x05hello\n\x00\x00\x00\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		budget := decode.NewBudget(decode.Limits{})
+		start := time.Now()
+		_, n, err := Decompress(bytes.NewReader(b), int64(len(b)), budget)
+		if err == nil && n > int64(len(b))*maxRatio+maxGrowth {
+			t.Errorf("%d bytes of %d", n, len(b))
+		}
+		file := &File{r: bytes.NewReader(b), size: int64(len(b)), budget: budget}
+		for typ := range uint32(3) {
+			if out, err := file.inflate(typ, b, 1000, "x"); err == nil && len(out) != 1000 {
+				t.Errorf("%d bytes", len(out))
+			}
+		}
+		if d := time.Since(start); d > 2*time.Second {
+			t.Errorf("took %v", d)
+		}
+	})
+}
+
+// TestCompressedModule is S19 and S20: modules are read whatever compresses
+// them, by content.
+func TestCompressedModule(t *testing.T) {
+	note := []byte("\x04\x00\x00\x00\x04\x00\x00\x00\x03\x00\x00\x00GNU\x00abcd")
+	e := testELF{typ: TypeRel, machine: MachineX86_64}
+	e.sections = []testSection{{name: ".note.gnu.build-id", section: section{typ: shtNote, flags: shfAlloc, addralign: 4}, data: note}}
+	e = program(e, 0, 64, testSym{name: "f", size: 8, info: fn, shndx: 1})
+	dir := t.TempDir()
+	name := filepath.Join(dir, "m.ko")
+	if err := os.WriteFile(name, e.bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range []string{"cat", "gzip", "xz", "zstd"} {
+		b, err := exec.Command(tool, append(map[string][]string{"cat": {}, "gzip": {"-c"}, "xz": {"-c", "--check=crc32"}, "zstd": {"-c", "-q", "-19"}}[tool], name)...).Output()
+		if err != nil {
+			t.Logf("NOTICE: no %s", tool)
+			continue
+		}
+		id, err := ReadBuildID(bytes.NewReader(b), int64(len(b)))
+		if err != nil || id != "abcd" {
+			t.Errorf("%s: got %q, %v", tool, id, err)
+		}
+		if _, err := openBytes(t, b).Symbols(SymbolOptions{}); err != nil {
+			t.Errorf("%s: %v", tool, err)
+		}
+		for n := range b { // C7
+			if _, err := ReadBuildID(bytes.NewReader(b[:n]), int64(n)); err == nil && tool != "cat" {
+				t.Errorf("%s: cut to %d bytes: no error", tool, n)
+			}
+		}
+	}
+}
