@@ -89,7 +89,26 @@ func outEntries(m *Manifest, c Contents, f Format) ([]outEntry, error) {
 		}
 	}
 	slices.SortFunc(out[head:], func(a, b outEntry) int { return strings.Compare(a.name, b.name) })
+	linkEqual(out[head:])
 	return out, nil
+}
+
+// linkEqual makes every file that has the contents of an earlier one a hard
+// link to that: one program may have been mapped from two paths, once with an
+// id and once without.
+func linkEqual(list []outEntry) {
+	first := map[string]string{}
+	for i := range list {
+		e := &list[i]
+		if e.typ != tar.TypeReg || e.size == 0 || e.sum == "" {
+			continue
+		}
+		if name, ok := first[e.sum]; ok {
+			*e = outEntry{name: e.name, typ: tar.TypeLink, mode: e.mode, link: name}
+			continue
+		}
+		first[e.sum] = e.name
+	}
 }
 
 // header returns the header blocks of e: ustar, or PAX where that is needed.

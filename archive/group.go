@@ -2,6 +2,7 @@ package archive
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -68,7 +69,7 @@ func (pl *Plan) objects() []Object {
 
 // file is the entry of a part in the manifest.
 func (pl *Plan) file(o Object, g []*item, p *part) File {
-	f := File{Kind: p.kind, Size: p.reading.size, SHA256: p.reading.sum, Origin: Name(p.file.Origin)}
+	f := File{Kind: p.kind, Size: p.reading.size, SHA256: p.reading.sum, Origin: Name(origin(p.file))}
 	if p.kind == store.PerfMap {
 		f.Name = Name(PerfMapName(g[0].pid))
 	} else {
@@ -79,6 +80,15 @@ func (pl *Plan) file(o Object, g []*item, p *part) File {
 	}
 	f.Mode, f.UID, f.GID = owner(p.file.Info)
 	return f
+}
+
+// livePattern is the name by which the file of a living process is opened.
+var livePattern = regexp.MustCompile(`^/proc/[0-9]+/(map_files|exe|root)\b.*$`)
+
+// origin says where a file came from, the same for any process that had it
+// mapped.
+func origin(f *store.File) string {
+	return livePattern.ReplaceAllString(f.Origin, "/proc/PID/$1")
 }
 
 // same reports whether two items are the same program: they have the same id,

@@ -79,11 +79,15 @@ func (pl *Plan) explainRefusal(m *Missing, it *item, r *store.RefusedError) {
 	m.Detail = r.Error()
 	switch r.Reason {
 	case store.Replaced:
-		m.Detail = fmt.Sprintf("%q was replaced since it was mapped: %s", r.Path, r.Why)
-		if r.Got != "" {
+		m.Detail = r.Why
+		if r.Got != "" && r.Got != it.id {
 			m.Detail = fmt.Sprintf("replaced since the recording (file now has id %s)", r.Got)
 		}
 		m.Hint = "perfark buildid-cache --add COPY-OF-THE-OLD-FILE && " + cmd
+		if pl.session.IDSource[it.object] == session.IDTable && r.Got == "" {
+			// The id is of the wrong file.
+			m.Hint = "perf record --buildid-mmap …, then " + cmd
+		}
 	case store.Deleted:
 		pl.explainAbsence(m, it)
 	case store.Unreadable:
@@ -145,9 +149,24 @@ func (pl *Plan) explainAbsence(m *Missing, it *item) {
 		m.Reason, m.Detail = "no-file", "the recording names no file for this kernel module"
 	default:
 		m.Reason = "not-found"
-		m.Detail = "no such file: it was deleted, or is in another mount namespace (a container)"
-		m.Hint = cmd + ", while the program runs"
+		m.Detail = "no such file: it was deleted or moved, or is in another mount namespace (a container)"
+		m.Hint = "perfark buildid-cache --add COPY-OF-THE-FILE && " + cmd
+		if pl.runs(it.object) {
+			m.Hint = cmd + ", while the program runs"
+		}
 	}
+}
+
+// runs reports whether a process that had an object mapped was there when the
+// recording ended.
+func (pl *Plan) runs(object int) bool {
+	for i := range pl.session.Processes {
+		p := &pl.session.Processes[i]
+		if !p.Exited && slices.Contains(p.Objects, int32(object)) {
+			return true
+		}
+	}
+	return false
 }
 
 // onHost is the command on the host that made the recording.

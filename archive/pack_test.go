@@ -282,6 +282,49 @@ func TestPackWithoutID(t *testing.T) {
 	}
 }
 
+// B02: contents that stand under two names are stored once, as a hard link.
+func TestPackStoredOnce(t *testing.T) {
+	s := &fakeSource{dir: t.TempDir()}
+	x := elfOf(id(1), "code", 5000)
+	s.put(t, store.ELF, "/a", x)
+	s.put(t, store.ELF, "/b", x)
+	s.put(t, store.Debug, "/a", x)
+	pl, err := NewPlan(t.Context(), result(obj{"/a", id(1), 0, 1}, obj{"/b", "", 0, 1}), PlanOptions{Source: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pl.Close()
+	name := filepath.Join(t.TempDir(), "x.tar")
+	if _, err := pl.Pack(t.Context(), name, PackOptions{EncodeOptions: EncodeOptions{Format: Tar}}); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(name); err != nil || bytes.Count(b, x) != 1 {
+		t.Errorf("stored %d times, %v", bytes.Count(b, x), err)
+	}
+	a, err := Open(t.Context(), name, OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	for _, k := range []store.Key{{ID: id(1), Kind: store.ELF}, {ID: id(1), Kind: store.Debug}, {Kind: store.ELF, Path: "/b"}} {
+		f, err := a.Get(t.Context(), k)
+		if err != nil {
+			t.Errorf("%v: %v", k, err)
+			continue
+		}
+		if b, _ := io.ReadAll(io.NewSectionReader(f, 0, f.Size)); !bytes.Equal(b, x) {
+			t.Errorf("%v: %d bytes", k, len(b))
+		}
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("tar", "xf", name, "-C", dir).CombinedOutput(); err != nil {
+		t.Skipf("NOTICE: tar: %v %s", err, out)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, ".build-id", id(1).String()[:2], id(1).String()[2:], "debug")); err != nil || !bytes.Equal(b, x) {
+		t.Errorf("tar: %d bytes, %v", len(b), err)
+	}
+}
+
 // B33: names of any bytes survive.
 func TestPackNames(t *testing.T) {
 	s := &fakeSource{dir: t.TempDir()}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"runtime"
 	"slices"
@@ -248,9 +249,13 @@ func (pl *Plan) findDebug(ctx context.Context, it *item) {
 		from = it.parts[len(it.parts)-1].file
 	}
 	if r := identity(from, pl.o.Limits); r.altID != "" {
-		pl.findShared(ctx, r, path.Dir(from.Origin))
+		at := from.Origin
+		if from == it.parts[0].file {
+			at = it.path
+		}
+		pl.findShared(ctx, r, path.Dir(at))
 	}
-	if it.parts[0].file.Origin != it.path {
+	if fi, err := os.Lstat(it.path); err != nil || it.parts[0].file.Info == nil || !os.SameFile(fi, it.parts[0].file.Info) {
 		return // of a copy nothing can be said about its neighbours
 	}
 	// Nothing in files of split DWARF can be checked here: they go in as what

@@ -36,9 +36,9 @@ func newDraft(name string) (*draft, error) {
 	case err != nil:
 		return nil, err
 	case fi.Mode()&fs.ModeSymlink != 0:
-		return nil, fmt.Errorf("%q: a symbolic link is not written through; name the file it should be", name)
+		return nil, errors.New("a symbolic link, which is not written through; name the file it should be")
 	case !fi.Mode().IsRegular():
-		return nil, fmt.Errorf("%q: not a regular file", name)
+		return nil, errors.New("there, and not a regular file")
 	}
 	d := &draft{name: name}
 	d.sweep()
@@ -204,7 +204,7 @@ func (pl *Plan) Pack(ctx context.Context, name string, o PackOptions) (*Result, 
 			return nil, err
 		}
 		m := pl.manifest()
-		if len(m.Objects) == 0 && !o.Empty {
+		if !o.Empty && !slices.ContainsFunc(m.Objects, func(o Object) bool { return o.Samples > 0 }) {
 			return &Result{Manifest: m}, fmt.Errorf("%w: no object of the profile was found", ErrNothing)
 		}
 		r := &Result{Manifest: m}

@@ -2,12 +2,15 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,6 +141,7 @@ func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage 
 	if err != nil {
 		return err
 	}
+	limitMemory()
 	src, err := c.openSources(ctx, in.File, res, in.uid)
 	if err != nil {
 		return err
@@ -177,6 +181,14 @@ func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage 
 		return nil
 	}
 	return partialf("%s: %s missing", out, count(len(r.Manifest.Missing), "object"))
+}
+
+// limitMemory keeps the heap near what is live now: reading symbols and
+// compressing leave garbage that would else be as much as all of it.
+func limitMemory() {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	debug.SetMemoryLimit(max(128<<20, int64(m.HeapAlloc)+96<<20))
 }
 
 // runUnpack is perf archive --unpack: without a name it takes the one archive
@@ -258,7 +270,7 @@ func readExcludes(name string) ([]buildid.ID, error) {
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("--exclude-buildids: %w", err)
+		return nil, fmt.Errorf("--exclude-buildids: %s: %w", name, pathless(err))
 	}
 	defer f.Close()
 	var ids []buildid.ID
@@ -354,7 +366,39 @@ type packReport struct {
 	Objects  []archive.Object      `json:"objects,omitempty"`
 	Files    []archive.PlannedFile `json:"files,omitempty"` // of --dry-run
 	Missing  []archive.Missing     `json:"missing"`
+	Unnamed  []unnamed             `json:"unnamed,omitempty"` // packed, but with frames that have no names
 	Excluded []archive.Missing     `json:"excluded,omitempty"`
+}
+
+// An unnamed is an object with frames that have no names though it is packed.
+type unnamed struct {
+	ID      buildid.ID   `json:"id,omitempty"`
+	Path    archive.Name `json:"path"` // "" for addresses where nothing was mapped
+	Samples uint64       `json:"samples"`
+	Reason  string       `json:"reason"`
+	Hint    string       `json:"hint,omitempty"`
+	gap     bool         // there are names, but not for these addresses
+}
+
+// unnamedOf lists the objects with frames that have no names, but for those
+// that are missing.
+func unnamedOf(r *archive.Result, objects []profile.Object) []unnamed {
+	var out []unnamed
+	for _, u := range r.Outcome.Missing() {
+		x := unnamed{Samples: u.SamplesUnnamed, Reason: string(u.Reason), Hint: u.Hint, gap: u.Reason == symbol.Gap}
+		if u.Detail != "" {
+			x.Reason += ": " + u.Detail
+		}
+		if u.Object >= 0 {
+			o := &objects[u.Object]
+			x.ID, x.Path = o.BuildID, archive.Name(o.Path)
+			if slices.ContainsFunc(r.Manifest.Missing, func(m archive.Missing) bool { return m.Path == x.Path && m.ID == x.ID }) {
+				continue
+			}
+		}
+		out = append(out, x)
+	}
+	return out
 }
 
 // printPlan prints what --dry-run is to tell.
@@ -420,7 +464,7 @@ func (c *archiveCmd) printResult(out string, format archive.Format, r *archive.R
 	if c.json {
 		return c.printJSON(packReport{
 			Archive: out, Format: format.String(), Size: r.Size, Coverage: r.Manifest.Coverage,
-			Objects: r.Manifest.Objects, Missing: orEmpty(r.Manifest.Missing),
+			Objects: r.Manifest.Objects, Missing: orEmpty(r.Manifest.Missing), Unnamed: unnamedOf(r, objects),
 		})
 	}
 	if !c.quiet {
@@ -428,7 +472,7 @@ func (c *archiveCmd) printResult(out string, format archive.Format, r *archive.R
 	}
 	c.stdout.Flush()
 	c.printMissing(r.Manifest.Missing)
-	c.printUnnamed(r, objects)
+	c.printUnnamed(unnamedOf(r, objects))
 	if c.quiet {
 		return nil
 	}
@@ -445,27 +489,14 @@ func (c *archiveCmd) printResult(out string, format archive.Format, r *archive.R
 	return nil
 }
 
-// printUnnamed prints which objects have frames without a name though they are
-// in the archive.
-func (c *archiveCmd) printUnnamed(r *archive.Result, objects []profile.Object) {
-	for _, u := range r.Outcome.Missing() {
-		if u.Object == profile.None {
-			c.verbosef("no names: %s: %s", count(u.SamplesUnnamed, "sample"), u.Reason)
+// printUnnamed prints which objects have frames without names.
+func (c *archiveCmd) printUnnamed(list []unnamed) {
+	for _, u := range list {
+		if u.Path == "" || u.gap {
+			c.verbosef("no names: %s: %s: %s", cmp.Or(string(u.Path), "no object"), count(u.Samples, "sample"), u.Reason)
 			continue
 		}
-		o := &objects[u.Object]
-		if slices.ContainsFunc(r.Manifest.Missing, func(m archive.Missing) bool { return m.Path == archive.Name(o.Path) && m.ID == o.BuildID }) {
-			continue
-		}
-		text := fmt.Sprintf("no names: %s: %s: %s", o.Path, count(u.SamplesUnnamed, "sample"), u.Reason)
-		if u.Detail != "" {
-			text += ": " + u.Detail
-		}
-		if u.Reason == symbol.Gap {
-			c.verbosef("%s", text)
-			continue
-		}
-		c.notef("%s", text)
+		c.notef("no names: %s: %s: %s", u.Path, count(u.Samples, "sample"), u.Reason)
 		if u.Hint != "" {
 			c.hintf("%s", u.Hint)
 		}
