@@ -315,12 +315,7 @@ func (l *loader) mmap(t moment, r *perfdata.Mmap) {
 		o.BuildID = r.BuildID
 		o.Maj, o.Min, o.Ino, o.InoGen = r.Maj, r.Min, r.Ino, r.InoGen
 	}
-	if machine != hostMachine {
-		o.Guest = machine
-		if machine == 0 {
-			o.Guest = -1
-		}
-	}
+	o.Guest = guestOf(machine)
 	m.object = l.objects.resolve(o, machine)
 	if machine != hostMachine {
 		l.add(l.guest(machine), t, m)
@@ -373,12 +368,7 @@ func (l *loader) mmapKernel(t moment, r *perfdata.Mmap, m mapping, machine int32
 	name := r.Name
 	o := kernelObject(name, guest)
 	o.BuildID = r.BuildID
-	if guest {
-		o.Guest = machine
-		if machine == 0 {
-			o.Guest = -1
-		}
-	}
+	o.Guest = guestOf(machine)
 	m.identity = true
 	switch {
 	case o.Kind == profile.KindKernel || o.Kind == profile.KindGuestKernel:

@@ -1,7 +1,9 @@
 package session
 
 import (
+	"cmp"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,6 +59,7 @@ type objectFacts struct {
 	machine int32
 	source  IDSource
 	mapped  bool
+	oneOf   []int32 // it is one of these, and hit if one of them is
 }
 
 // A tableID is what BUILD_ID records say about a path.
@@ -151,6 +154,7 @@ func (t *objects) addTable(r *perfdata.BuildIDRecord, src IDSource) {
 	} else {
 		o = userObject(r.Name, 0, 0, true)
 	}
+	o.Guest = guestOf(machine)
 	k := pathKey{machine, joinName(&o)}
 	old, ok := t.ids[k]
 	switch {
@@ -171,6 +175,17 @@ func (t *objects) addTable(r *perfdata.BuildIDRecord, src IDSource) {
 	}
 }
 
+// guestOf is a machine as profile.Object has it.
+func guestOf(machine int32) int32 {
+	switch machine {
+	case hostMachine:
+		return 0
+	case 0:
+		return -1
+	}
+	return machine
+}
+
 // resolve finds or makes the object of a mapping and gives it the id that the
 // table has, unless the mapping has its own.
 func (t *objects) resolve(o profile.Object, machine int32) int32 {
@@ -182,13 +197,51 @@ func (t *objects) resolve(o profile.Object, machine int32) int32 {
 	src := IDMmap
 	if o.BuildID == "" {
 		src = IDNone
-		if e, ok := t.ids[pathKey{machine, joinName(&o)}]; ok && hasID(o.Kind) && !e.conflict {
+		e, ok := t.ids[pathKey{machine, joinName(&o)}]
+		switch {
+		case !ok || !hasID(o.Kind):
+		case e.conflict:
+			src = IDAmbiguous
+		default:
 			o.BuildID, src = e.id, t.facts[e.object].source
 		}
 	}
 	i := t.intern(o, machine)
 	t.touch(i, src)
 	return i
+}
+
+// disambiguate takes back ids that the table gives to a path at which several
+// files were mapped: it is that of one of them, and nothing says of which.
+// perf names addresses in all by the symbols of that one.
+func (t *objects) disambiguate() {
+	keys := make([]pathKey, 0, len(t.ids))
+	for k := range t.ids {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b pathKey) int {
+		return cmp.Or(cmp.Compare(a.machine, b.machine), strings.Compare(a.path, b.path))
+	})
+	for _, k := range keys {
+		var files []int32
+		for _, i := range t.byPath[k] {
+			o := &t.table[i]
+			if o.Kind == profile.KindFile && t.facts[i].mapped && t.facts[i].source != IDMmap && o.BuildID == t.ids[k].id {
+				files = append(files, i)
+			}
+		}
+		if len(files) < 2 {
+			continue
+		}
+		o := profile.Object{Kind: profile.KindFile, Path: k.path, Short: base(k.path), BuildID: t.ids[k].id}
+		src := t.facts[files[0]].source
+		for _, i := range files {
+			t.table[i].BuildID = ""
+			t.facts[i].source = IDAmbiguous
+		}
+		t.table = append(t.table, o)
+		t.facts = append(t.facts, objectFacts{machine: k.machine, source: src, oneOf: files})
+	}
 }
 
 func (t *objects) touch(i int32, src IDSource) {

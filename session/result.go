@@ -32,6 +32,9 @@ func (l *loader) result() *Result {
 	l.processes()
 	for i := range p.Objects {
 		o := &p.Objects[i]
+		for _, j := range l.objects.facts[i].oneOf {
+			r.Hit[i] |= r.Hit[j]
+		}
 		if o.BuildID == "" && hasID(o.Kind) && r.Hit[i]&HitFrame != 0 {
 			r.MissingIDs = append(r.MissingIDs, int32(i))
 		}
