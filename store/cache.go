@@ -158,10 +158,10 @@ func (c *BuildIDCache) perfMap(root *os.Root, s *search) (*File, error) {
 	return f, nil
 }
 
-// byHash opens the object of a path that has no id: PATH/SHA256/elf. Two of
-// them cannot be told apart.
+// byHash opens the object of a path that has no id: PATH/SHA256/elf, or vdso.
+// Two of them cannot be told apart.
 func (c *BuildIDCache) byHash(root *os.Root, s *search) (*File, error) {
-	if s.key.Kind != ELF || s.key.Path == "" {
+	if s.key.Kind != ELF && s.key.Kind != VDSO || s.key.Path == "" {
 		return nil, s.err(c.dir)
 	}
 	var found []string
@@ -170,7 +170,7 @@ func (c *BuildIDCache) byHash(root *os.Root, s *search) (*File, error) {
 		s.note(c.dir+"/"+dir, err)
 		for _, name := range names {
 			if isHashName(name) {
-				found = append(found, path.Join(dir, name, string(ELF)))
+				found = append(found, path.Join(dir, name, string(s.key.Kind)))
 			}
 		}
 		if len(found) > 0 {

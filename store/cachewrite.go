@@ -50,7 +50,7 @@ func (e *ConflictError) Error() string {
 
 // Put stores a copy of f as the file that k asks for, so that perf finds it:
 // PATH/ID/KIND, and a link .build-id/xx/rest to its directory. Without an id
-// an object goes to PATH/SHA256/elf.
+// an object goes to PATH/SHA256/KIND.
 //
 // The copy is verified, synced and gets its name then. An object that is there
 // and can name as much stays. The link stays where it is, as perf leaves it,
@@ -58,7 +58,7 @@ func (e *ConflictError) Error() string {
 // through a symbolic link, nor into a directory that others may write to. Mode
 // bits are never wider than those of f.
 func (c *BuildIDCache) Put(ctx context.Context, k Key, f *File, o PutOptions) (PutResult, error) {
-	if k.ID == "" && k.Kind != ELF {
+	if k.ID == "" && k.Kind != ELF && k.Kind != VDSO {
 		return PutResult{}, fmt.Errorf("%s: a %s without a build id has no place in a cache", f.Origin, k.Kind)
 	}
 	if k.Kind == PerfMap {

@@ -170,11 +170,7 @@ func (h *host) mapped(m mapping, s *search) *File {
 
 // onDisk opens the recorded path itself.
 func (h *host) onDisk(s *search) *File {
-	name := s.key.Path
-	deleted := false
-	if _, err := os.Lstat(h.path(name)); errors.Is(err, fs.ErrNotExist) {
-		name, deleted = strings.CutSuffix(name, deletedMark)
-	}
+	name, deleted := h.literal(s.key.Path)
 	f, err := openPath(h.path(name))
 	f, err = checked(f, err, s.key)
 	if err == nil {
@@ -190,6 +186,27 @@ func (h *host) onDisk(s *search) *File {
 		s.note(h.path(name), err)
 	}
 	return nil
+}
+
+// literal returns the name that a recorded path has on this host: as it is, if
+// there is a file of that name; else without the mark of a deleted file, and
+// with the newlines that perf leaves escaped in the names of processes that ran
+// before it.
+func (h *host) literal(name string) (_ string, deleted bool) {
+	there := func(name string) bool {
+		_, err := os.Lstat(h.path(name))
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	if there(name) {
+		return name, false
+	}
+	plain, deleted := strings.CutSuffix(name, deletedMark)
+	for _, p := range unescape(plain) {
+		if there(p) {
+			return p, deleted
+		}
+	}
+	return plain, deleted
 }
 
 // path returns where a recorded path is on this host.

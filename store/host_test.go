@@ -87,6 +87,10 @@ func TestHostPath(t *testing.T) {
 		prog := write(t, filepath.Join(t.TempDir(), base), testELF{id: id, text: "code"}.bytes())
 		testSource(t, Host(HostOptions{}), Key{ID: id, Kind: ELF, Path: prog}, mustRead(t, prog))
 	}
+	// As perf names it if it took the name from /proc/PID/maps.
+	id := testID(0xac, 20)
+	prog := write(t, t.TempDir()+"/new\nline", testELF{id: id, text: "code"}.bytes())
+	testSource(t, Host(HostOptions{}), Key{ID: id, Kind: ELF, Path: strings.ReplaceAll(prog, "\n", `\012`)}, mustRead(t, prog))
 	// BUN-2: only regular files that hold something.
 	dir := t.TempDir()
 	syscall.Mkfifo(dir+"/fifo", 0o600)
@@ -96,7 +100,7 @@ func TestHostPath(t *testing.T) {
 		testNone(t, Host(HostOptions{}), Key{ID: testID(1, 20), Kind: ELF, Path: p}, NotRegular)
 	}
 	// BUN-3: a file replaced under the path.
-	prog := write(t, dir+"/prog", testELF{id: testID(2, 20), text: "new"}.bytes())
+	prog = write(t, dir+"/prog", testELF{id: testID(2, 20), text: "new"}.bytes())
 	testNone(t, Host(HostOptions{}), Key{ID: testID(1, 20), Kind: ELF, Path: prog}, Replaced)
 	testNone(t, Host(HostOptions{}), Key{ID: testID(1, 20), Kind: ELF, Path: dir + "/none"})
 }
@@ -318,6 +322,15 @@ func TestHostVDSO(t *testing.T) {
 	testSource(t, Host(HostOptions{}), Key{ID: id, Kind: VDSO, Path: "[vdso]"}, b)
 	testNone(t, Host(HostOptions{}), Key{ID: testID(1, 20), Kind: VDSO, Path: "[vdso]"}, Replaced)
 	testNone(t, Host(HostOptions{}), Key{Kind: VDSO, Path: "[vdso]"}, Untied)
+	same, err := Host(HostOptions{SameHost: true}).Get(t.Context(), Key{Kind: VDSO, Path: "[vdso]"})
+	if err != nil || !same.Unverified {
+		t.Errorf("Get: %+v, %v; want an unverified file", same, err)
+	} else if c := Cache(t.TempDir()); true {
+		if _, err := c.Put(t.Context(), Key{Kind: VDSO, Path: "[vdso]"}, same, PutOptions{}); err != nil {
+			t.Error(err)
+		}
+		testSource(t, c, Key{Kind: VDSO, Path: "[vdso]"}, b)
+	}
 	// The kernel's package brings those of all kinds.
 	root := t.TempDir()
 	id32 := testID(0x32, 20)

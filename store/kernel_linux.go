@@ -104,7 +104,7 @@ func (h *host) kallsyms(s *search) *File {
 // vdso opens the vDSO: of our own memory, or one of those that the kernel's
 // package brings, which are of all its kinds.
 func (h *host) vdso(s *search) *File {
-	if s.key.ID == "" {
+	if s.key.ID == "" && !h.o.SameHost {
 		s.refuse(s.key.Path, Untied, "the recording has no build id of its vDSO")
 		return nil
 	}
@@ -114,6 +114,8 @@ func (h *host) vdso(s *search) *File {
 	if err == nil {
 		var f *File
 		if f, err = checked(memFile(b, "the vDSO of the running kernel"), nil, k); err == nil {
+			// In one boot there is one, but for programs of other word sizes.
+			f.Unverified = k.ID == ""
 			return f
 		}
 	}
