@@ -2,6 +2,7 @@ package perfdata
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 
 	"github.com/perfark/perfark/internal/decode"
@@ -107,8 +108,9 @@ func (p *BPFProg) decode(at int64, big bool) {
 		name, _, _ := bytes.Cut(p.Info[bpfInfoName:bpfInfoName+bpfInfoNameLen], []byte{0})
 		p.Name = string(name)
 	}
+	const maxFuncs = 1 << 12 // the kernel's BPF_MAX_SUBPROGS is 256
 	n := u32(bpfInfoNrKsyms)
-	if n != u32(bpfInfoNrProgTags) || n != u32(bpfInfoNrFuncLens) {
+	if n > maxFuncs || n != u32(bpfInfoNrProgTags) || n != u32(bpfInfoNrFuncLens) {
 		return
 	}
 	addrs := decode.NewCursor(array(bpfInfoKsyms), 0, big)
@@ -130,10 +132,24 @@ func (p *BPFProg) decode(at int64, big bool) {
 	}
 }
 
-// FuncName returns the name of function i as the kernel and perf make it:
-// bpf_prog_TAG_name. btfs are where the names of functions are; the only
-// function of a program has the program's.
-func (p *BPFProg) FuncName(i int, btfs []BTF, big bool) string {
+// BPFNames finds the names of the functions of BPF programs. It is for one
+// goroutine.
+type BPFNames struct {
+	btfs  []BTF
+	big   bool
+	types map[uint32]*btfTypes // by id of the BTF
+}
+
+// BPFNames returns what names the functions of f's BPF programs.
+func (f *File) BPFNames() *BPFNames {
+	btfs, _ := f.BTFs()
+	return &BPFNames{btfs: btfs, big: f.hdr.Big, types: map[uint32]*btfTypes{}}
+}
+
+// Func returns the name of function i of p as the kernel and perf make it:
+// bpf_prog_TAG_name, with the name that the BTF has for it. Without one it is
+// that of the program if the function is its only one, or else F.
+func (n *BPFNames) Func(p *BPFProg, i int) string {
 	f := p.Funcs[i]
 	name := "bpf_prog_" + hex.EncodeToString(f.Tag[:])
 	short := "F"
@@ -141,17 +157,28 @@ func (p *BPFProg) FuncName(i int, btfs []BTF, big bool) string {
 		short = p.Name
 	}
 	if p.BTFID != 0 {
-		for _, b := range btfs {
-			if b.ID == p.BTFID {
-				short = b.TypeName(f.Type, big)
-				break
-			}
-		}
+		short = cmp.Or(n.btf(p.BTFID).name(f.Type), short)
 	}
 	if short == "" {
 		return name
 	}
 	return name + "_" + short
+}
+
+// btf returns the types of a BTF; none if it is not there.
+func (n *BPFNames) btf(id uint32) *btfTypes {
+	if t, ok := n.types[id]; ok {
+		return t
+	}
+	t := &btfTypes{}
+	for i := range n.btfs {
+		if n.btfs[i].ID == id {
+			t = readBTF(n.btfs[i].Data, n.big)
+			break
+		}
+	}
+	n.types[id] = t
+	return t
 }
 
 func encodeBPFProgs(e *encoder, v []BPFProg) {
@@ -190,36 +217,55 @@ func encodeBTFs(e *encoder, v []BTF) {
 
 const btfMagic = 0xeb9f
 
-// TypeName returns the name of a type; "" if it has none or the BTF is
-// damaged. Source: include/uapi/linux/btf.h.
-func (b *BTF) TypeName(id uint32, big bool) string {
-	h := decode.NewCursor(b.Data, 0, big)
-	if h.Uint16("magic") != btfMagic {
+// btfTypes has the names of the types of a BTF.
+type btfTypes struct {
+	names []uint32 // offsets in strs, by id from 1
+	strs  []byte
+}
+
+// maxBTFName is the length of the longest name the kernel has: KSYM_NAME_LEN.
+const maxBTFName = 512
+
+// name returns the name of a type; "" if it has none.
+func (t *btfTypes) name(id uint32) string {
+	if id == 0 || uint64(id) > uint64(len(t.names)) {
 		return ""
+	}
+	off := uint64(t.names[id-1])
+	if off >= uint64(len(t.strs)) {
+		return ""
+	}
+	s, _, _ := bytes.Cut(t.strs[off:min(off+maxBTFName, uint64(len(t.strs)))], []byte{0})
+	return string(s)
+}
+
+// readBTF reads the types of a BTF, as far as they make sense. Source:
+// include/uapi/linux/btf.h.
+func readBTF(b []byte, big bool) *btfTypes {
+	t := &btfTypes{}
+	h := decode.NewCursor(b, 0, big)
+	if h.Uint16("magic") != btfMagic {
+		return t
 	}
 	h.Skip(2, "version")
 	hdr := h.Length32("hdr_len")
 	typeOff, typeLen := h.Uint32("type_off"), h.Uint32("type_len")
 	strOff, strLen := h.Uint32("str_off"), h.Uint32("str_len")
-	if h.Err() != nil {
-		return ""
+	if h.Err() != nil || hdr > len(b) {
+		return t
 	}
-	types := section(b.Data[hdr:], typeOff, typeLen)
-	strs := section(b.Data[hdr:], strOff, strLen)
-	c := decode.NewCursor(types, 0, big)
-	for i := uint32(1); c.Len() > 0 && i <= id; i++ {
+	types := section(b[hdr:], typeOff, typeLen)
+	t.strs = section(b[hdr:], strOff, strLen)
+	for c := decode.NewCursor(types, 0, big); c.Len() > 0; {
 		name, info := c.Uint32("name_off"), c.Uint32("info")
 		c.Skip(4, "size")
 		c.Skip(btfTail(info), "type")
 		if c.Err() != nil {
-			return ""
+			break
 		}
-		if i == id && name < uint32(len(strs)) {
-			s, _, _ := bytes.Cut(strs[name:], []byte{0})
-			return string(s)
-		}
+		t.names = append(t.names, name)
 	}
-	return ""
+	return t
 }
 
 func section(b []byte, off, size uint32) []byte {

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -390,10 +392,24 @@ func checkBuildIDTable(t *testing.T, b []byte, big bool) {
 }
 
 func FuzzBuildIDTable(f *testing.F) {
+	for _, name := range corpusIfAny() {
+		if rec, err := Open(name, Options{}); err == nil {
+			if b, _, err := rec.FeatureData(FeatureBuildID); err == nil && len(b) < 2048 {
+				f.Add(b, rec.Header().Big)
+			}
+			rec.Close()
+		}
+	}
 	for _, big := range []bool{false, true} {
 		f.Add(AppendFeature(nil, FeatureBuildID, featureValues[FeatureBuildID], big), big)
 	}
 	f.Fuzz(checkBuildIDTable)
+}
+
+// corpusIfAny returns some recordings of the corpus, if there is one.
+func corpusIfAny() []string {
+	names, _ := filepath.Glob(filepath.Join(os.Getenv("PERFARK_CORPUS"), "google__perf_data_converter", "src", "quipper", "testdata", "perf.data.*"))
+	return names
 }
 
 // FuzzFeature decodes any bytes as any feature: no panic, and what could be
@@ -404,8 +420,28 @@ func FuzzFeature(f *testing.F) {
 			f.Add(bit, AppendFeature(nil, bit, v, big), big)
 		}
 	}
+	for _, name := range corpusIfAny() {
+		rec, err := Open(name, Options{})
+		if err != nil {
+			continue
+		}
+		for _, bit := range rec.Features() {
+			if b, _, err := rec.FeatureData(bit); err == nil && len(b) < 2048 {
+				f.Add(bit, b, rec.Header().Big)
+			}
+		}
+		rec.Close()
+	}
 	f.Fuzz(func(t *testing.T, bit int, b []byte, big bool) {
 		v, err := DecodeFeature(bit, b, 0, big)
+		if progs, ok := v.([]BPFProg); ok {
+			names := BPFNames{btfs: []BTF{{Data: b}}, big: big, types: map[uint32]*btfTypes{0: readBTF(b, big)}}
+			for i := range progs {
+				for j := range progs[i].Funcs {
+					names.Func(&progs[i], j)
+				}
+			}
+		}
 		if err != nil || bit == FeatureBuildID || bit == FeatureCPUTopology { // the number of CPUs is a guess
 			return
 		}
@@ -416,6 +452,16 @@ func FuzzFeature(f *testing.F) {
 		}
 		if enc2 := AppendFeature(nil, bit, again, big); !bytes.Equal(enc2, enc) {
 			t.Errorf("%s:\nfirst  %+v\nsecond %+v", FeatureName(bit), v, again)
+		}
+	})
+}
+
+// FuzzBTF reads types.
+func FuzzBTF(f *testing.F) {
+	f.Add([]byte("\x9f\xeb\x01\x00\x18\x00\x00\x00\x00\x00\x00\x00\x0c\x00\x00\x00\x0c\x00\x00\x00\x03\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x0c\x00\x00\x00\x00\x00a\x00"), uint32(1), false)
+	f.Fuzz(func(t *testing.T, b []byte, id uint32, big bool) {
+		if s := readBTF(b, big).name(id); len(s) > maxBTFName {
+			t.Errorf("a name of %d bytes", len(s))
 		}
 	})
 }

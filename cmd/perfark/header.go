@@ -368,12 +368,11 @@ func groupText(events []perfdata.Event, g perfdata.GroupDesc) string {
 }
 
 func (p *headerPrinter) bpfProgs(v []perfdata.BPFProg) {
-	btfs, _ := p.f.BTFs()
-	big := p.f.Header().Big
+	names := p.f.BPFNames()
 	for _, prog := range slices.SortedFunc(slices.Values(v), func(a, b perfdata.BPFProg) int { return int(a.ID) - int(b.ID) }) {
 		if len(prog.Funcs) == 1 {
 			f := prog.Funcs[0]
-			p.line("# bpf_prog_info %d: %s addr %#x size %d", prog.ID, prog.FuncName(0, btfs, big), f.Addr, f.Size)
+			p.line("# bpf_prog_info %d: %s addr %#x size %d", prog.ID, names.Func(&prog, 0), f.Addr, f.Size)
 			continue
 		}
 		if len(prog.Funcs) == 0 {
@@ -381,7 +380,7 @@ func (p *headerPrinter) bpfProgs(v []perfdata.BPFProg) {
 		}
 		p.line("# bpf_prog_info %d:", prog.ID)
 		for i, f := range prog.Funcs {
-			p.line("# \tsub_prog %d: %s addr %#x size %d", i, prog.FuncName(i, btfs, big), f.Addr, f.Size)
+			p.line("# \tsub_prog %d: %s addr %#x size %d", i, names.Func(&prog, i), f.Addr, f.Size)
 		}
 	}
 }

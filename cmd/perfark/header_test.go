@@ -196,6 +196,47 @@ func TestEvlistBits(t *testing.T) {
 	}
 }
 
+// bpfFeatures is two BPF programs: one with a function, named by the program,
+// and one with two, named by its BTF.
+const bpfFeatures = `
+sample ip=1
+feature bpf_prog_info u32:2 \
+ u32:224 u32:24 u64:0x118 \
+  u32:1 u32:9 hex:00*56 text:onefunc hex:00*9 hex:00*24 u32:1 u32:1 u64:0 u64:8 u32:0 u32:0 u64:0 u32:0 u32:0 hex:00*28 u32:1 u64:16 hex:00*32 \
+  u64:0xffffffffc0001000 u32:0x55 u32:0 hex:0123456789abcdef \
+ u32:224 u32:56 u64:0x138 \
+  u32:1 u32:7 hex:00*56 text:prog hex:00*12 hex:00*24 u32:2 u32:2 u64:0 u64:16 u32:3 u32:8 u64:24 u32:2 u32:0 hex:00*28 u32:2 u64:40 hex:00*32 \
+  u64:0xffffffffc0002000 u64:0xffffffffc0003000 u32:16 u32:32 u32:0 u32:2 u32:4 u32:3 hex:1111111111111111 hex:2222222222222222
+feature bpf_btf u32:1 u32:3 u32:83 \
+ u16:0xeb9f u8:1 u8:0 u32:24 u32:0 u32:36 u32:36 u32:23 \
+ u32:0 u32:0x0d000000 u32:0 \
+ u32:1 u32:0x0c000000 u32:1 \
+ u32:11 u32:0x0c000000 u32:1 \
+ u8:0 cstr:main_prog cstr:helper_prog
+`
+
+// TestHeaderBPF holds the lines about BPF programs against perf's.
+func TestHeaderBPF(t *testing.T) {
+	text := strings.ReplaceAll(bpfFeatures, "\\\n", "")
+	want := `# bpf_prog_info 7:
+# 	sub_prog 0: bpf_prog_1111111111111111_main_prog addr 0xffffffffc0002000 size 16
+# 	sub_prog 1: bpf_prog_2222222222222222_helper_prog addr 0xffffffffc0003000 size 32
+# bpf_prog_info 9: bpf_prog_0123456789abcdef_onefunc addr 0xffffffffc0001000 size 85
+# btf info of id 3
+`
+	for _, big := range []bool{false, true} {
+		text := perftest.InOrder(text, big)
+		got := headerText(t, openText(t, text), headerOptions{})
+		if !strings.Contains(got, want) {
+			t.Errorf("big %v: got\n%s\nwant\n%s", big, got, want)
+		}
+	}
+	r := perftest.Perf(t, "report", "--header-only", "-i", perftest.File(t, text))
+	if !strings.Contains(r.Stdout, want) {
+		t.Errorf("perf:\n%s%s", r.Stdout, r.Stderr)
+	}
+}
+
 // TestHeaderNew has the features that perf 6.1 does not know.
 func TestHeaderNew(t *testing.T) {
 	f := openText(t, `

@@ -9,8 +9,8 @@ import (
 	"github.com/perfark/perfark/perfdata"
 )
 
-// The JSON of perfark header and evlist: docs/json.md. Fields are added, never
-// changed. Strings are escaped as for a terminal where they are no UTF-8.
+// The JSON of perfark header and evlist. Fields are added, never changed.
+// Strings are escaped as for a terminal.
 type (
 	jsonHeader struct {
 		File        string         `json:"file"`
@@ -248,13 +248,12 @@ func jsonFeature(f *perfdata.File, bit int) any {
 			return object{"node": n.Node, "blocks": bitList(n.Set, n.Size)}
 		})}
 	case []perfdata.BPFProg:
-		big := f.Header().Big
-		btfs, _ := f.BTFs()
+		names := f.BPFNames()
 		return list(v, func(p perfdata.BPFProg) any {
 			funcs := []any{}
 			for i, fn := range p.Funcs {
 				funcs = append(funcs, object{
-					"name": text(p.FuncName(i, btfs, big)), "addr": fn.Addr, "size": fn.Size, "tag": hex.EncodeToString(fn.Tag[:]),
+					"name": text(names.Func(&p, i)), "addr": fn.Addr, "size": fn.Size, "tag": hex.EncodeToString(fn.Tag[:]),
 				})
 			}
 			return object{"id": p.ID, "name": text(p.Name), "btf_id": p.BTFID, "functions": funcs}
