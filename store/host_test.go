@@ -496,3 +496,53 @@ func FuzzParseMapping(f *testing.F) {
 		}
 	})
 }
+
+// X04, F14: a directory that is exchanged for a link while files are put below
+// it, and removed: nothing lands, or is removed, outside of the tree.
+func TestPutRace(t *testing.T) {
+	dir, victim := t.TempDir(), t.TempDir()
+	id := testID(0xab, 20)
+	kept := write(t, victim+"/prog/"+id.String()+"/elf", []byte("not ours"))
+	write(t, dir+"/bin/keep", nil)
+	symlink(t, victim, dir+"/swap")
+	stop := make(chan struct{})
+	swapped := make(chan int)
+	go func() {
+		n := 0
+		for {
+			select {
+			case <-stop:
+				swapped <- n
+				return
+			default:
+				if unix.Renameat2(unix.AT_FDCWD, dir+"/bin", unix.AT_FDCWD, dir+"/swap", unix.RENAME_EXCHANGE) == nil {
+					n++
+				}
+			}
+		}
+	}()
+	c := Cache(dir)
+	b := testELF{id: id, text: "x"}.bytes()
+	const puts = 40
+	stored := 0
+	for range puts {
+		if _, err := c.Put(t.Context(), Key{ID: id, Kind: ELF, Path: "/bin/prog"}, memFile(b, "memory"), PutOptions{Update: true}); err == nil {
+			stored++
+		}
+		c.Remove(t.Context(), RemoveOptions{ID: id})
+	}
+	close(stop)
+	n := <-swapped
+	if n == 0 {
+		t.Skip("skipped: the file system cannot exchange names")
+	}
+	t.Logf("%d swaps, %d of %d stored", n, stored, puts)
+	if got, err := os.ReadFile(kept); err != nil || string(got) != "not ours" {
+		t.Errorf("outside of the tree: %q, %v", got, err)
+	}
+	for _, d := range []string{victim, victim + "/prog", victim + "/prog/" + id.String()} {
+		if names, err := os.ReadDir(d); err != nil || len(names) != 1 {
+			t.Errorf("%s: %v, %v", d, names, err)
+		}
+	}
+}
