@@ -118,7 +118,7 @@ func TestHostile(t *testing.T) {
 		e.sections = append(e.sections, testSection{name: ".debug_info", section: section{typ: shtProgbits, flags: shfCompressed}, data: append(b, data...)})
 		return e.bytes()
 	}
-	zeros := make([]byte, 256<<20)
+	zeros := make([]byte, 96<<20)
 	var zl bytes.Buffer
 	zw := zlib.NewWriter(&zl)
 	zw.Write(zeros)
@@ -161,9 +161,9 @@ func TestHostile(t *testing.T) {
 		{"E14 odd names", many(3, func(i int) testSym {
 			return testSym{name: []string{"", "\x1b]0;t\x07", "\xff\xfe"}[i], value: 0x1100, size: 8, info: fn, shndx: 1}
 		})},
-		{"r02 zlib bomb", chdr(1, 256<<20, zl.Bytes())},
+		{"r02 zlib bomb", chdr(1, 96<<20, zl.Bytes())},
 		{"r03 ch_size", chdr(1, 1<<40, make([]byte, 20))},
-		{"r15 zstd bomb", chdr(2, 256<<20, zs)},
+		{"r15 zstd bomb", chdr(2, 96<<20, zs)},
 		{"r15 zstd bomb, small ch_size", chdr(2, 1000, zs)},
 		{"C1 gzip bomb", gz.Bytes()},
 		{"C3 zstd bomb", zs},

@@ -256,3 +256,41 @@ asm_last:
 	}
 	comparePerf(t, name, 1000)
 }
+
+// TestStubs is case S54: the names of all stubs are those that objdump gives.
+func TestStubs(t *testing.T) {
+	perftest.NeedTool(t, "objdump")
+	label := regexp.MustCompile(`(?m)^([0-9a-f]+) <(.+)@plt>:$`)
+	stubs := 0
+	for _, name := range append(builds(t), "/bin/ls", "/usr/bin/perf", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6") {
+		out, err := exec.Command("objdump", "-d", "-j", ".plt", "-j", ".plt.sec", "-j", ".plt.got", name).Output()
+		if err != nil && len(out) == 0 {
+			continue
+		}
+		f := openTest(t, name)
+		tab, err := f.Symbols(SymbolOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range label.FindAllStringSubmatch(string(out), -1) {
+			addr, _ := strconv.ParseUint(m[1], 16, 64)
+			p, _ := f.load(addr)
+			want := m[2]
+			s, ok := tab.Lookup(addr - p.vaddr + p.off)
+			got := strings.TrimSuffix(s.Name, "@plt")
+			if strings.HasPrefix(want, "*ABS*") {
+				// of a function that is chosen at run time: we know which
+				if !ok || got == s.Name {
+					t.Errorf("%s: %#x: got %+v, objdump has %s", name, addr, s, want)
+				}
+			} else if want, _, _ = strings.Cut(want, "@"); got != want || !ok {
+				t.Errorf("%s: %#x: got %+v, objdump has %s", name, addr, s, want)
+			}
+			stubs++
+		}
+	}
+	if stubs < 100 {
+		t.Errorf("only %d stubs compared", stubs)
+	}
+	t.Logf("%d stubs", stubs)
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
+	"sync"
 )
 
 // Stubs that call functions of other objects have no symbols: the linker
@@ -27,45 +28,73 @@ const (
 	maxSynthName = 4096
 )
 
-// plt adds symbols for the stubs of f.
-func (f *File) plt(l *loader) {
-	stubs := f.stubSections()
-	if len(stubs) == 0 {
-		return
+// stubs are the symbols of stubs, which are made at the first lookup in one:
+// few profiles have samples there.
+type stubs struct {
+	ranges []extent // of the sections, as addresses of the table
+	once   sync.Once
+	load   func() *Table
+	t      *Table
+}
+
+// An extent is a half-open range.
+type extent struct{ start, end uint64 }
+
+// find looks up addr, which is the number of a symbol in s.t.
+func (s *stubs) find(addr uint64) (int, bool) {
+	for _, r := range s.ranges {
+		if r.start <= addr && addr < r.end {
+			s.once.Do(func() { s.t = s.load() })
+			return s.t.find(addr)
+		}
 	}
-	slots, order, err := f.slots(l, stubs)
+	return 0, false
+}
+
+// stubs prepares the symbols of the stubs of f; nil if it has none.
+func (f *File) stubs(l *loader) *stubs {
+	var s stubs
+	secs := f.stubSections()
+	for _, x := range secs {
+		r := sectionRule{bias: x.addr - x.off, known: true}
+		start, ok := l.offset(x.addr, &r)
+		if ok {
+			s.ranges = append(s.ranges, extent{start, addClamp(start, x.size)})
+		}
+	}
+	if len(s.ranges) == 0 {
+		return nil
+	}
+	s.load = func() *Table { return f.plt(l, secs) }
+	return &s
+}
+
+// plt makes symbols for the stubs of f.
+func (f *File) plt(l *loader, secs []*section) *Table {
+	p := pltWriter{l: l, f: f}
+	slots, order, err := f.slots(l, secs)
 	if err != nil {
 		f.warn(WarnSymbols, "stubs: %v", err)
 	}
-	if len(slots) == 0 {
-		return
-	}
-	p := pltWriter{l: l, f: f}
-	for _, t := range order {
-		if t.name == "" && t.ifunc != 0 {
-			// The stub is named by the function that the resolver is of.
-			l.t.finish()
-			break
+	if len(slots) > 0 {
+		for _, s := range secs {
+			b, err := f.contents(s)
+			if err != nil {
+				f.warn(WarnSymbols, "section %s: %v", s.name, err)
+				continue
+			}
+			p.section = s
+			switch f.machine {
+			case MachineX86_64, Machine386:
+				p.x86(b, slots, order)
+			case MachineAArch64:
+				p.arm64(b, slots)
+			default:
+				p.byOrder(uint64(len(b)), order)
+			}
 		}
 	}
-	p.resolver = &l.t
-	for _, s := range stubs {
-		b, err := f.contents(s)
-		if err != nil {
-			f.warn(WarnSymbols, "section %s: %v", s.name, err)
-			continue
-		}
-		p.section = s
-		switch f.machine {
-		case MachineX86_64, Machine386:
-			p.x86(b, slots, order)
-		case MachineAArch64:
-			p.arm64(b, slots)
-		default:
-			p.byOrder(uint64(len(b)), order)
-		}
-	}
-	p.flush()
+	return p.table()
 }
 
 func (f *File) stubSections() []*section {
@@ -201,12 +230,11 @@ func (t rawTable) symbolName(f *File, sym uint64, order binary.ByteOrder) string
 
 // A pltWriter adds symbols for stubs to a table.
 type pltWriter struct {
-	l        *loader
-	f        *File
-	section  *section
-	resolver *Table // names functions that are chosen at run time
-	names    strings.Builder
-	syms     []symbol
+	l       *loader
+	f       *File
+	section *section
+	names   strings.Builder
+	syms    []symbol
 }
 
 // add adds a symbol for the stub at addr, which extends to the next one.
@@ -223,7 +251,7 @@ func (p *pltWriter) add(addr uint64, t target) {
 	name := t.name
 	if name == "" && t.ifunc != 0 {
 		if off, ok := p.l.offset(t.ifunc, &sectionRule{}); ok {
-			if s, ok := p.resolver.Lookup(off); ok && s.Start == off && len(s.Name) < maxSynthName {
+			if s, ok := p.l.t.Lookup(off); ok && s.Start == off && len(s.Name) < maxSynthName {
 				name = s.Name
 			}
 		}
@@ -244,21 +272,21 @@ func (p *pltWriter) header() {
 }
 
 func (p *pltWriter) write(start, end uint64, name string) {
-	p.syms = append(p.syms, symbol{start: start, end: end, name: uint32(p.names.Len()), tab: uint8(len(p.l.t.tabs)), flags: symGlobal | symSizeless | symSynth})
+	p.syms = append(p.syms, symbol{start: start, end: end, name: uint32(p.names.Len()), flags: symGlobal | symSizeless})
 	p.names.WriteString(name)
 	p.names.WriteByte(0)
 }
 
-func (p *pltWriter) flush() {
-	if len(p.l.t.tabs) == maxTables || len(p.syms) == 0 {
-		return
-	}
+// table returns the symbols. Their names are not mangled: those of C++
+// functions have @plt behind them.
+func (p *pltWriter) table() *Table {
+	t := &Table{plain: true, syms: p.syms, tabs: []*stringTable{textTable(p.names.String())}}
 	if err := p.f.budget.Alloc(int64(p.names.Len()+len(p.syms)*24), "elf: names of stubs"); err != nil {
 		p.f.warn(WarnSymbols, "%v", err)
-		return
+		t.syms = nil
 	}
-	p.l.t.tabs = append(p.l.t.tabs, textTable(p.names.String()))
-	p.l.t.syms = append(p.l.t.syms, p.syms...)
+	t.finish()
+	return t
 }
 
 // x86 finds the stubs among the code b, at addresses that are multiples of 8:

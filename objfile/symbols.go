@@ -59,7 +59,7 @@ func (f *File) SymbolsWith(runtime *File, o SymbolOptions) (*Table, error) {
 }
 
 func (f *File) symbols(runtime *File, o SymbolOptions) (*Table, error) {
-	l := loader{space: o.Space, place: f, raw: map[*section]rawTable{}}
+	l := &loader{space: o.Space, place: f, raw: map[*section]rawTable{}}
 	if o.Space == Loaded {
 		l.loaded = f.layout()
 	}
@@ -73,9 +73,9 @@ func (f *File) symbols(runtime *File, o SymbolOptions) (*Table, error) {
 		l.file(runtime)
 	}
 	if o.Space != Loaded {
-		l.place.plt(&l)
+		l.t.stubs = l.place.stubs(l)
 	}
-	if len(l.t.syms) == 0 {
+	if len(l.t.syms) == 0 && l.t.stubs == nil {
 		return nil, fmt.Errorf("%s: %w", f.name, ErrNoSymbols)
 	}
 	l.t.finish()

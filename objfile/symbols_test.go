@@ -43,6 +43,9 @@ func TestSymbolsNM(t *testing.T) {
 	}
 	for _, name := range systemFiles(t) {
 		f := openTest(t, name)
+		if f.size > 40<<20 && testing.Short() {
+			continue
+		}
 		tab, err := f.Symbols(SymbolOptions{})
 		if err != nil {
 			t.Logf("%v", err)

@@ -32,6 +32,7 @@ type Table struct {
 	aliases  map[uint64]alias // by start
 	compared int              // names of aliases compared
 
+	stubs *stubs // of the functions of other objects; nil if there are none
 	spans []span // of symbols that were cut, see paint; nil if none were
 }
 
@@ -50,7 +51,6 @@ const (
 	symWeak     symFlags = 1 << iota
 	symGlobal            // not local
 	symSizeless          // the table gives no size; end is a limit until fixEnds
-	symSynth             // made by us for a PLT entry: any other name is better
 	symModule            // of a kernel module, whose name follows
 )
 
@@ -60,7 +60,8 @@ const maxTables = 255
 // maxName is the longest name looked at, in bytes. What is longer is cut.
 const maxName = 1 << 20
 
-// Len returns the number of symbols, aliases included.
+// Len returns the number of symbols, aliases included, but not those of
+// stubs, which are made when one is looked up.
 func (t *Table) Len() int { return len(t.syms) }
 
 // All calls yield for each symbol in order of address, until it returns
@@ -73,8 +74,12 @@ func (t *Table) All(yield func(Sym) bool) {
 	}
 }
 
-// Sym returns symbol i, from 0 to Len()-1 in order of address.
+// Sym returns symbol i: from 0 to Len()-1 in order of address, or what Find
+// returned.
 func (t *Table) Sym(i int) Sym {
+	if i >= len(t.syms) {
+		return t.stubs.t.Sym(i - len(t.syms))
+	}
 	s := &t.syms[i]
 	if t.spans != nil {
 		return Sym{t.tabs[s.tab].at(s.name, maxName), t.spans[i].start, t.spans[i].end}
@@ -170,6 +175,11 @@ func (t *Table) Find(addr uint64) (i int, ok bool) {
 	if ok && t.spans != nil {
 		i = int(t.spans[i].first)
 	}
+	if t.stubs != nil {
+		if j, stub := t.stubs.find(addr); stub && (!ok || t.stubs.t.syms[j].start > t.syms[i].start) {
+			return len(t.syms) + j, true
+		}
+	}
 	return i, ok
 }
 
@@ -250,9 +260,6 @@ func (t *Table) choose(i int) alias {
 
 // rank orders symbols by what they are.
 func rank(s *symbol) (r int) {
-	if s.flags&symSynth == 0 {
-		r |= 8
-	}
 	if s.end > s.start {
 		r |= 4
 	}
