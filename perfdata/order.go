@@ -8,7 +8,7 @@ import (
 
 // OrderOptions are for File.Ordered. The zero value is useful.
 type OrderOptions struct {
-	// MaxBytes is how much may be queued, in bytes of records; 0 means 256
+	// MaxBytes is how much memory the queue may take, in bytes; 0 means 256
 	// MiB. Beyond it the oldest are delivered, whether their time has come
 	// or not.
 	MaxBytes int64
@@ -45,7 +45,6 @@ type queue struct {
 	bytes  int64  // of wait
 	newest uint64 // time seen
 	limit  uint64 // the newest time at the end of the round before
-	sorted bool   // the stream is that of one CPU, sorted by the kernel
 	err    error
 }
 
@@ -56,6 +55,9 @@ type item struct {
 	off  int64
 	bad  *Bad
 }
+
+// cost is the memory that the item holds, in bytes, about.
+func (it item) cost() int64 { return int64(len(it.data)) + 64 }
 
 // Ordered returns an OrderedReader of the records of f from the first on. If
 // f's records have no times it is in the order of the file.
@@ -72,7 +74,8 @@ func (f *File) Ordered(o OrderOptions) *OrderedReader {
 	for i := range f.streams {
 		q := &queue{b: f.one(i), max: o.MaxBytes}
 		if i > 0 {
-			q.sorted, q.max = true, chunkSize
+			// One CPU's, which the kernel has sorted; there are no rounds.
+			q.max = chunkSize
 		}
 		r.streams = append(r.streams, q)
 	}
@@ -177,7 +180,7 @@ func (q *queue) batch(b *Batch, d *Decoder) {
 		}
 		q.newest = max(q.newest, it.time)
 		q.wait = append(q.wait, it)
-		if q.bytes += int64(size); q.bytes > q.max {
+		if q.bytes += it.cost(); q.bytes > q.max {
 			q.overflow()
 		}
 	}
@@ -207,7 +210,7 @@ func (q *queue) flush(limit uint64) {
 
 func (q *queue) flushTo(n int) {
 	for _, it := range q.wait[:n] {
-		q.bytes -= int64(len(it.data))
+		q.bytes -= it.cost()
 	}
 	q.ready = append(q.ready, q.wait[:n]...)
 	q.wait = append(q.wait[:0], q.wait[n:]...)
