@@ -50,7 +50,7 @@ Exit status: 0 all was read; 3 a part of it is damaged, which standard error exp
 
 func (a *app) runEvlist(in *input, o evlistOptions) error {
 	if o.group && (o.verbose || o.freq) {
-		return usagef("--group option is not compatible with -v and -F")
+		return usagef("-g goes with neither -v nor -F")
 	}
 	if a.json {
 		if err := a.printJSON(jsonEvents(in.File)); err != nil {

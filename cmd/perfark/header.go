@@ -64,16 +64,19 @@ func (a *app) runHeader(in *input, o headerOptions) error {
 }
 
 // headerLosses prints the warnings about a recording whose records have not
-// been read, and returns the error that stands for damage.
+// been read, and returns the error that stands for damage. A feature that
+// cannot be read is a loss here: it is what was asked for.
 func (a *app) headerLosses(f *perfdata.File) error {
+	lost := false
 	for _, w := range f.Warnings() {
 		a.notef("%s: %s", f.Name(), w)
+		lost = lost || strings.HasPrefix(w, "feature ")
 	}
 	damage := f.Damage()
 	for _, d := range damage {
 		a.notef("%s: %s", d.Name, d)
 	}
-	if len(damage) == 0 {
+	if len(damage) == 0 && !lost {
 		return nil
 	}
 	return &exitError{code: exitPartial}

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/perfark/perfark/internal/perftest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden parts of testdata")
@@ -48,9 +50,20 @@ func TestScript(t *testing.T) {
 			return false, errors.New("unknown condition " + cond)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits,
+			"exits":   exits,
+			"fixture": fixture,
 		},
 	})
+}
+
+// fixture makes the recording that a text describes: see internal/perftest.
+func fixture(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: fixture TEXT RECORDING")
+	}
+	b, err := perftest.Build(ts.ReadFile(args[0]))
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o600))
 }
 
 // exits runs a command and checks its exit status.

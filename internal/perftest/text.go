@@ -42,7 +42,6 @@ type texter struct {
 	out strings.Builder
 }
 
-func (t *texter) u32(off int) uint32 { return t.f.order.(binary.ByteOrder).Uint32(t.b[off:]) }
 func (t *texter) u64(off int) uint64 { return t.f.order.(binary.ByteOrder).Uint64(t.b[off:]) }
 
 // at returns n bytes at off, or an error.
