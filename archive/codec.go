@@ -58,51 +58,35 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// Sizes of zstd frames before compression, in bytes. The frames of a bundle
-// are read one at a time; those of a .tar.zst are the unit of parallel work.
-const (
-	bundleFrame = 1 << 20
-	zstdFrame   = 8 << 20
-)
+// zstdFrame is the size of a frame before compression, in bytes. Frames are
+// the unit of parallel work, and of reading in place. Smaller ones are larger
+// together: 1 MiB makes 4 % more of binaries, 8 MiB 1 % less.
+const zstdFrame = 4 << 20
 
-// A zstdWriter writes independent frames, and for a bundle the seek table.
+// maxZstdWorkers keeps the memory of all workers below 200 MB.
+const maxZstdWorkers = 4
+
+// A zstdWriter writes independent frames, and the seek table behind them.
 type zstdWriter struct {
-	size  int
 	buf   []byte
 	free  chan []byte
 	out   *ordered.Writer[[]byte]
 	w     io.Writer
-	table []byte // entries of the seek table, if seek is set
-	seek  bool
+	table []byte // entries of the seek table
 }
 
 func newZstd(w io.Writer, o EncodeOptions) *zstdWriter {
-	z := &zstdWriter{size: zstdFrame, w: w, seek: o.Format == Bundle}
-	if z.seek {
-		z.size = bundleFrame
-	}
-	workers := min(o.Workers, 64)
-	if !z.seek {
-		workers = min(o.Workers, 4)
-	}
-	depth := 2 * workers
+	z := &zstdWriter{w: w}
+	workers := min(o.Workers, maxZstdWorkers)
+	depth := workers + 1
 	z.free = make(chan []byte, depth)
-	level := zstdLevel(o.Level)
 	z.out = ordered.NewWriter(w, workers, depth, func() func(dst, src []byte) ([]byte, error) {
-		enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(1),
-			zstd.WithWindowSize(z.size), zstd.WithEncoderCRC(true), zstd.WithLowerEncoderMem(true))
-		return func(dst, src []byte) ([]byte, error) {
-			if err != nil {
-				return nil, err
-			}
-			return enc.EncodeAll(src, dst), nil
-		}
+		e := &frameEncoder{level: o.Level}
+		return e.encode
 	})
 	z.out.Wrote = func(src []byte, n int) {
-		if z.seek {
-			z.table = binary.LittleEndian.AppendUint32(z.table, uint32(n))
-			z.table = binary.LittleEndian.AppendUint32(z.table, uint32(len(src)))
-		}
+		z.table = binary.LittleEndian.AppendUint32(z.table, uint32(n))
+		z.table = binary.LittleEndian.AppendUint32(z.table, uint32(len(src)))
 		select {
 		case z.free <- src:
 		default:
@@ -111,13 +95,49 @@ func newZstd(w io.Writer, o EncodeOptions) *zstdWriter {
 	return z
 }
 
+// A frameEncoder makes zstd frames.
+type frameEncoder struct {
+	level  int
+	enc    [2]*zstd.Encoder // of the first and the second try
+	second []byte
+}
+
+// encode appends a frame to dst. At level 0 it compresses fast, and again with
+// more effort if what came out is large for what went in: there is most to be
+// gained. The outcome is smaller than that of bzip2 in a third of the time that
+// the effort for everything would take.
+func (e *frameEncoder) encode(dst, src []byte) ([]byte, error) {
+	dst, err := e.try(0, dst, src)
+	if err != nil || e.level != 0 || len(dst) < len(src)*3/10 {
+		return dst, err
+	}
+	if e.second, err = e.try(1, e.second[:0], src); err == nil && len(e.second) < len(dst) {
+		dst, e.second = e.second, dst
+	}
+	return dst, err
+}
+
+func (e *frameEncoder) try(n int, dst, src []byte) ([]byte, error) {
+	if e.enc[n] == nil {
+		level := e.level
+		if level == 0 {
+			level = 1 + 4*n
+		}
+		enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstdLevel(level)), zstd.WithEncoderConcurrency(1),
+			zstd.WithWindowSize(zstdFrame), zstd.WithEncoderCRC(true), zstd.WithLowerEncoderMem(true))
+		if err != nil {
+			return nil, err
+		}
+		e.enc[n] = enc
+	}
+	return e.enc[n].EncodeAll(src, dst), nil
+}
+
+// zstdLevel returns what comes next to a level of --level, 1 to 9. There is a
+// faster one than that of level 1, but it makes 9 % more than bzip2.
 func zstdLevel(level int) zstd.EncoderLevel {
 	switch {
-	case level == 0:
-		return zstd.SpeedBetterCompression
-	case level <= 1:
-		return zstd.SpeedFastest
-	case level <= 3:
+	case level <= 4:
 		return zstd.SpeedDefault
 	case level <= 7:
 		return zstd.SpeedBetterCompression
@@ -133,13 +153,13 @@ func (z *zstdWriter) Write(p []byte) (int, error) {
 			case z.buf = <-z.free:
 				z.buf = z.buf[:0]
 			default:
-				z.buf = make([]byte, 0, z.size)
+				z.buf = make([]byte, 0, zstdFrame)
 			}
 		}
-		k := min(len(p), z.size-len(z.buf))
+		k := min(len(p), zstdFrame-len(z.buf))
 		z.buf = append(z.buf, p[:k]...)
 		p = p[k:]
-		if len(z.buf) == z.size {
+		if len(z.buf) == zstdFrame {
 			if err := z.flush(); err != nil {
 				return 0, err
 			}
@@ -157,13 +177,8 @@ func (z *zstdWriter) flush() error {
 	return z.out.Put(b)
 }
 
-// Cut ends the frame of a bundle, so that every member has its own.
-func (z *zstdWriter) Cut() error {
-	if !z.seek {
-		return nil
-	}
-	return z.flush()
-}
+// Cut ends the frame.
+func (z *zstdWriter) Cut() error { return z.flush() }
 
 // Close writes the last frame and the seek table.
 func (z *zstdWriter) Close() error {
@@ -171,7 +186,7 @@ func (z *zstdWriter) Close() error {
 	if e := z.out.Close(); err == nil {
 		err = e
 	}
-	if err != nil || !z.seek {
+	if err != nil {
 		return err
 	}
 	_, err = z.w.Write(seekTable(z.table))

@@ -363,14 +363,17 @@ func TestCut(t *testing.T) {
 	p.object(Object{ID: testID(1), Kind: "file", Paths: []Name{"/bin/a"}}).file(store.ELF, elfWith(testID(1), "x"))
 	for _, f := range allFormats {
 		b := p.encode(t, EncodeOptions{Format: f})
-		step := 1
+		step := 3
 		if f == Tar {
 			step = blockSize / 2
 		}
 		if testing.Short() {
-			step *= 7
+			step *= 5
 		}
 		for n := 0; n < len(b); n += step {
+			if c := b[n:]; len(c) > 4 && binary.LittleEndian.Uint32(c) == skippableMagic {
+				continue // only the seek table is cut off
+			}
 			dir := t.TempDir()
 			_, err := Unpack(t.Context(), bytes.NewReader(b[:n]), UnpackOptions{Dir: filepath.Join(dir, "tree"), DataDir: dir})
 			if err == nil {
