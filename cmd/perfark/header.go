@@ -60,6 +60,11 @@ func (a *app) runHeader(in *input, o headerOptions) error {
 		}
 	}
 	a.stdout.Flush()
+	for _, bit := range in.Features() {
+		if bit > perfdata.FeatureClnSize {
+			a.verbosef("%s: feature %d is newer than this program", in.Name(), bit)
+		}
+	}
 	return a.headerLosses(in.File)
 }
 
