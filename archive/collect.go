@@ -110,7 +110,7 @@ func (pl *Plan) readPart(ctx context.Context, p *part, seen io.Writer) error {
 		case try == readTries || p.key.Kind == "":
 			return &store.RefusedError{Path: p.file.Origin, Reason: store.Changed, Err: err}
 		}
-		f, err := pl.o.Source.Get(ctx, p.key)
+		f, err := pl.get(ctx, p.key)
 		if err != nil {
 			return err
 		}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/perfark/perfark/buildid"
+	"github.com/perfark/perfark/internal/decode"
 	"github.com/perfark/perfark/profile"
 	"github.com/perfark/perfark/session"
 	"github.com/perfark/perfark/store"
@@ -748,4 +749,203 @@ func TestDraftSweep(t *testing.T) {
 	if want := []string{".a.perfark-live", ".b.perfark-1", "a.perfark-1"}; !slices.Equal(names, want) {
 		t.Errorf("left %q, want %q", names, want)
 	}
+}
+
+// An errSource has an error for everything.
+type errSource struct{ err error }
+
+func (s errSource) Get(ctx context.Context, k store.Key) (*store.File, error) { return nil, s.err }
+
+// Each way to miss an object has its reason, and advice. S13, S15 among them.
+func TestMissing(t *testing.T) {
+	refuse := func(r store.Reason, why string, got buildid.ID, err error) error {
+		return &store.RefusedError{Path: "/bin/x", Reason: r, Why: why, Got: got, Err: err}
+	}
+	const cmd = "perfark archive -i d"
+	root := PlanOptions{Command: cmd}
+	user := PlanOptions{Command: cmd, Caller: "nobody (uid 65534)"}
+	locked := PlanOptions{Command: cmd, Caller: "nobody (uid 65534)", Elsewhere: []string{"/root/.debug"}}
+	away := PlanOptions{Command: cmd, OtherHost: "db1"}
+	for _, tt := range []struct {
+		name                 string
+		obj                  obj
+		err                  error
+		o                    PlanOptions
+		reason, detail, hint string
+	}{
+		{"nothing", obj{"/bin/x", id(1), 0, 1}, fs.ErrNotExist, root,
+			"not-found", "no such file: it was deleted or moved, or is in another mount namespace (a container)", "perfark buildid-cache --add COPY-OF-THE-FILE && " + cmd},
+		{"replaced", obj{"/bin/x", id(1), 0, 1}, refuse(store.Replaced, "", id(2), nil), root,
+			"replaced", "replaced since the recording (file now has id " + id(2).String() + ")", "perfark buildid-cache --add COPY-OF-THE-OLD-FILE && " + cmd},
+		{"unreadable", obj{"/bin/x", id(1), 0, 1}, refuse(store.Unreadable, "", "", fs.ErrPermission), user,
+			"unreadable", `"/bin/x" is not readable by nobody (uid 65534)`, "sudo " + cmd},
+		{"other cache", obj{"/bin/x", id(1), 0, 1}, fs.ErrNotExist, locked,
+			"not-found", "no such file: it was deleted or moved, or is in another mount namespace (a container); /root/.debug, which nobody (uid 65534) cannot read, may hold it", "sudo " + cmd},
+		{"other host", obj{"/bin/x", id(1), 0, 1}, fs.ErrNotExist, away,
+			"other-host", `recorded on host "db1"; no file here has this id`, cmd + ", on host db1"},
+		{"deleted", obj{"/bin/x (deleted)", id(1), 0, 1}, refuse(store.Deleted, "", "", nil), root,
+			"deleted", "deleted, and no process that runs has it mapped", "perfark buildid-cache --add COPY-OF-THE-FILE && " + cmd},
+		{"memfd", obj{"/memfd:x (deleted)", "", 0, 1}, fs.ErrNotExist, locked,
+			"memfd", "lived in memory only, and no process that runs has it mapped", cmd + ", while the program runs"},
+		{"no id", obj{"/bin/x", "", 0, 1}, refuse(store.Untied, "nothing ties the file to it", "", nil), root,
+			"untied", "the recording has no build id for it (perf record -B does that), and nothing ties the file to it", "perf record --buildid-mmap …, then " + cmd},
+		{"kptr_restrict", obj{"[kernel.kallsyms]", id(1), profile.KindKernel, 1}, refuse(store.Restricted, "zeros", "", nil), user,
+			"restricted", "kernel addresses are hidden (kernel.kptr_restrict)", "sudo " + cmd},
+		{"kernel", obj{"[kernel.kallsyms]", id(1), profile.KindKernel, 1}, fs.ErrNotExist, root,
+			"other-kernel", "belongs to a kernel that does not run here now, and no cache has it", cmd + ", before the host is booted into another kernel"},
+		{"module", obj{"[xfs]", id(1), profile.KindModule, 1}, fs.ErrNotExist, root,
+			"no-file", "the recording names no file for this kernel module", ""},
+		{"guest", obj{"[guest.kernel.kallsyms]", id(1), profile.KindGuestKernel, 1}, fs.ErrNotExist, root,
+			"guest", "belongs to a virtual machine, whose files are not on this host", cmd + " --symbols DIR"},
+		{"two reasons", obj{"/bin/x", id(1), 0, 1}, errors.Join(refuse(store.Malformed, "no ELF", "", nil), refuse(store.Changed, "", "", nil)), root,
+			"changed", `"/bin/x" changed while reading, 3 times`, cmd},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.o.Source = errSource{tt.err}
+			pl, err := NewPlan(t.Context(), result(tt.obj), tt.o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := Missing{
+				ID: tt.obj.id, Kind: kindName(tt.obj.kind), Path: Name(tt.obj.path), Samples: 1, Frames: 1,
+				Reason: tt.reason, Detail: tt.detail, Hint: tt.hint,
+			}
+			if len(pl.Missing) != 1 || pl.Missing[0] != want {
+				t.Errorf("got  %+v\nwant %+v", pl.Missing, want)
+			}
+		})
+	}
+}
+
+// S13: kernel samples of a recording that may not say where the kernel is.
+func TestMissingRestricted(t *testing.T) {
+	s := &fakeSource{dir: t.TempDir()}
+	s.put(t, store.ELF, "/p", elfOf(id(1), "code", 0))
+	r := result(obj{"/p", id(1), 0, 1})
+	r.KernelRestricted, r.KernelSamples = true, 26
+	res, _, err := pack(t, r, PlanOptions{Source: s}, PackOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := res.Manifest.Missing
+	if len(m) != 1 || m[0].Path != "[kernel]" || m[0].Samples != 26 || m[0].Reason != "restricted" || !strings.Contains(m[0].Hint, "kernel.kptr_restrict=0") {
+		t.Errorf("missing %+v", m)
+	}
+}
+
+// What unwinding needs is packed though no frame is in it; the vDSO is if it
+// is there, and no gap if it is not.
+func TestPackUnwind(t *testing.T) {
+	s := &fakeSource{dir: t.TempDir()}
+	s.put(t, store.ELF, "/p", elfOf(id(1), "code", 0))
+	s.put(t, store.ELF, "/lib", elfOf(id(2), "code", 0))
+	s.put(t, store.ELF, "/unused", elfOf(id(3), "code", 0))
+	r := result(obj{"/p", id(1), 0, 1}, obj{"/lib", id(2), 0, 0}, obj{"/unused", id(3), 0, 0}, obj{"[vdso]", id(4), profile.KindVDSO, 0})
+	r.Hit[1] = session.HitUnwind
+	res, _, err := pack(t, r, PlanOptions{Source: s}, PackOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []Name
+	for _, o := range res.Manifest.Objects {
+		paths = append(paths, o.Paths...)
+	}
+	if !slices.Equal(paths, []Name{"/lib", "/p"}) || len(res.Manifest.Missing) != 0 {
+		t.Errorf("packed %q, missing %v", paths, res.Manifest.Missing)
+	}
+}
+
+// A kernel image that the user names is packed if it is that of the recording.
+func TestPackVmlinux(t *testing.T) {
+	s := &fakeSource{dir: t.TempDir()}
+	s.put(t, store.Kallsyms, "[kernel.kallsyms]", []byte("ffffffff81000000 T _text\n"))
+	r := result(obj{"[kernel.kallsyms]", id(1), profile.KindKernel, 1})
+	name := filepath.Join(t.TempDir(), "vmlinux")
+	for _, tt := range []struct {
+		id      buildid.ID
+		members int
+		missing string
+	}{
+		{id(1), 3, ""},
+		{id(2), 2, "replaced since the recording (file now has id " + id(2).String() + ")"},
+	} {
+		if err := os.WriteFile(name, elfOf(tt.id, "code", 0), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		res, got, err := pack(t, r, PlanOptions{Source: s, Vmlinux: true, VmlinuxFile: name}, PackOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		detail := ""
+		for _, m := range res.Manifest.Missing {
+			detail += m.Detail
+		}
+		if len(got) != tt.members || detail != tt.missing {
+			t.Errorf("%s: members %q, missing %q", tt.id, keys(got), detail)
+		}
+	}
+}
+
+// Shared debug information of dwz, and split DWARF beside a program.
+func TestPackDebugInfo(t *testing.T) {
+	if _, err := exec.LookPath("objcopy"); err != nil {
+		t.Skip("NOTICE: no objcopy here; install binutils for this test")
+	}
+	dir := t.TempDir()
+	shared := filepath.Join(dir, "shared.debug")
+	link := filepath.Join(dir, "link")
+	app := filepath.Join(dir, "app")
+	exe, err := exec.LookPath("true")
+	if err != nil {
+		t.Skip("NOTICE: no true here")
+	}
+	os.WriteFile(shared, elfOf(id(7), "", 0), 0o600)
+	os.WriteFile(link, append([]byte("shared.debug\x00"), id(7)...), 0o600)
+	if out, err := exec.Command("objcopy", "--add-section", ".gnu_debugaltlink="+link, exe, app).CombinedOutput(); err != nil {
+		t.Fatalf("objcopy: %v %s", err, out)
+	}
+	for _, n := range []string{"app.dwp", "app-x.dwo", "other.dwp", "app2.dwo"} {
+		os.WriteFile(filepath.Join(dir, n), []byte(n), 0o600)
+	}
+	os.Symlink("/etc/passwd", filepath.Join(dir, "app-evil.dwo"))
+	syscall.Mkfifo(filepath.Join(dir, "app-fifo.dwo"), 0o600)
+	s := hostFiles{}
+	f, err := s.Get(t.Context(), store.Key{Kind: store.ELF, Path: app})
+	if err != nil {
+		t.Fatal(err)
+	}
+	appID := identity(f, decode.Limits{}).id
+	f.Close()
+	r := result(obj{app, appID, 0, 1}, obj{"/lots", id(9), 0, 1000})
+	for _, tt := range []struct {
+		d    DebugInfo
+		want []string
+	}{
+		{DebugAll, []string{"app", "app-x.dwo", "app.dwp", "shared.debug"}},
+		{DebugHot, []string{"app"}},
+		{DebugNone, []string{"app"}},
+	} {
+		res, _, err := pack(t, r, PlanOptions{Source: s, DebugInfo: tt.d}, PackOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, o := range res.Manifest.Objects {
+			got = append(got, filepath.Base(string(o.Paths[0])))
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%v: %q, want %q", tt.d, got, tt.want)
+		}
+	}
+}
+
+// hostFiles serves the files at their recorded paths.
+type hostFiles struct{}
+
+func (hostFiles) Get(ctx context.Context, k store.Key) (*store.File, error) {
+	f, err := openFileOnly(k.Path)
+	if err != nil {
+		return nil, fs.ErrNotExist
+	}
+	return f, nil
 }

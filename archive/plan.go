@@ -226,7 +226,7 @@ func (pl *Plan) findKernel(ctx context.Context, it *item) error {
 			return errors.Join(err, verr)
 		}
 		m := pl.missing(it.object)
-		m.Path = "vmlinux"
+		m.Path = Name(cmp.Or(pl.o.VmlinuxFile, "vmlinux"))
 		m.Samples = 0 // the list of symbols names them
 		pl.explain(&m, it, verr)
 		pl.Missing = append(pl.Missing, m)
@@ -302,10 +302,7 @@ func (pl *Plan) add(ctx context.Context, it *item, kind store.Kind) error {
 	if key.PID == 0 {
 		key.PID = pl.mapper[it.object]
 	}
-	if kind == store.ELF && it.kind == profile.KindKernel && pl.o.VmlinuxFile != "" {
-		key.Path = pl.o.VmlinuxFile
-	}
-	f, err := pl.o.Source.Get(ctx, key)
+	f, err := pl.get(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -320,6 +317,30 @@ func (pl *Plan) add(ctx context.Context, it *item, kind store.Kind) error {
 	it.unverified = it.unverified || f.Unverified
 	return nil
 }
+
+// get opens a file: the kernel image that the user named, or what the Source
+// has.
+func (pl *Plan) get(ctx context.Context, k store.Key) (*store.File, error) {
+	name := pl.o.VmlinuxFile
+	if name == "" || k.Kind != store.ELF || k.Path != kernelPath {
+		return pl.o.Source.Get(ctx, k)
+	}
+	f, err := openFileOnly(name)
+	if err != nil {
+		return nil, &store.RefusedError{Path: name, Reason: store.Unreadable, Err: err}
+	}
+	if got := identity(f, pl.o.Limits).id; k.ID != "" && !got.Match(k.ID) {
+		f.Close()
+		return nil, &store.RefusedError{
+			Path: name, Reason: store.Replaced, Got: got,
+			Why: fmt.Sprintf("carries build id %s; %s is wanted", orNone(got), k.ID),
+		}
+	}
+	return f, nil
+}
+
+// kernelPath is the recorded path of the host's kernel.
+const kernelPath = "[kernel.kallsyms]"
 
 // append adds p to it unless the file is too large, which closes it.
 func (pl *Plan) append(it *item, p *part) bool {

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"errors"
 	"os"
 	"path"
 	"slices"
@@ -33,7 +34,10 @@ func beside(program string) []*store.File {
 		if !ok || rest != ".dwp" && rest != ".dwo" && !(strings.HasPrefix(rest, "-") && strings.HasSuffix(rest, ".dwo")) {
 			continue
 		}
-		if f := openBeside(path.Join(dir, name)); f != nil && len(out) < maxBeside {
+		if len(out) == maxBeside {
+			break
+		}
+		if f, err := openFileOnly(path.Join(dir, name)); err == nil {
 			out = append(out, f)
 		}
 	}
@@ -41,17 +45,21 @@ func beside(program string) []*store.File {
 	return out
 }
 
-// openBeside opens a regular file, and nothing else.
-func openBeside(name string) *store.File {
+// openFileOnly opens a regular file that is not empty, and nothing else: a
+// FIFO would block, a link may lead anywhere.
+func openFileOnly(name string) (*store.File, error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	f := os.NewFile(uintptr(fd), name)
 	fi, err := f.Stat()
-	if err != nil || !fi.Mode().IsRegular() || fi.Size() == 0 {
-		f.Close()
-		return nil
+	if err == nil && (!fi.Mode().IsRegular() || fi.Size() == 0) {
+		err = errors.New("not a regular file, or empty")
 	}
-	return &store.File{ReaderAt: f, Size: fi.Size(), Origin: name, Info: fi, Close: f.Close}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &store.File{ReaderAt: f, Size: fi.Size(), Origin: name, Info: fi, Close: f.Close}, nil
 }

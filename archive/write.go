@@ -205,6 +205,9 @@ func (pl *Plan) Pack(ctx context.Context, name string, o PackOptions) (*Result, 
 		}
 		m := pl.manifest()
 		if !o.Empty && !slices.ContainsFunc(m.Objects, func(o Object) bool { return o.Samples > 0 }) {
+			if pl.total == 0 {
+				return &Result{Manifest: m}, fmt.Errorf("%w: the recording has no samples", ErrNothing)
+			}
 			return &Result{Manifest: m}, fmt.Errorf("%w: no object of the profile was found", ErrNothing)
 		}
 		r := &Result{Manifest: m}
@@ -261,7 +264,7 @@ func (pl *Plan) settle(ctx context.Context, name, temp string) bool {
 		}
 		err := error(&store.RefusedError{Path: p.file.Origin, Reason: store.Changed, Err: ErrChanged})
 		for range readTries {
-			f, e := pl.o.Source.Get(ctx, p.key)
+			f, e := pl.get(ctx, p.key)
 			if e != nil {
 				err = e
 				continue
