@@ -187,7 +187,7 @@ func (r *resolver) module(ctx context.Context, t *task, obj *profile.Object) {
 	}
 	if obj.BuildID == "" || obj.Start == 0 {
 		t.out.Reason = NoModule
-		if k.sym == nil {
+		if k.sym == nil && k.reason != NoKallsyms {
 			t.out.Reason, t.out.Detail = k.reason, k.detail
 		}
 		return
