@@ -35,6 +35,7 @@ type loader struct {
 	callStack []bool // by event: its branch stacks are stacks of calls
 	shapes    shapes
 
+	plain   *plain // nil: through perfdata.BatchReader
 	workers []*worker
 	stats   Stats
 	lost    profile.Lost

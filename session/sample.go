@@ -3,8 +3,9 @@ package session
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
-	"sync"
+	"sync/atomic"
 
 	"github.com/perfark/perfark/perfdata"
 	"github.com/perfark/perfark/profile"
@@ -18,7 +19,6 @@ type worker struct {
 	d    *perfdata.Decoder
 	s    perfdata.Sample
 	cur  current
-	err  error
 	hits []Hit // by object
 
 	lastID    uint64 // the id looked up last, and its event
@@ -113,9 +113,6 @@ func contextMode(ip uint64) (m mode, ok bool) {
 
 // samples is the second pass.
 func (l *loader) samples(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	br := l.f.Batches(ctx)
 	n := l.o.Workers
 	for _, e := range l.f.Events() {
 		if e.Attr.SampleType&perfdata.SampleRead != 0 {
@@ -123,23 +120,20 @@ func (l *loader) samples(ctx context.Context) error {
 		}
 	}
 	h := newHasher()
-	l.workers = make([]*worker, n)
-	var wg sync.WaitGroup
-	for i := range l.workers {
-		w := newWorker(l, h)
-		l.workers[i] = w
-		wg.Go(func() {
-			if w.err = w.run(br); w.err != nil {
-				cancel()
-			}
-		})
+	for range n {
+		l.workers = append(l.workers, newWorker(l, h))
 	}
-	wg.Wait()
-	errs := make([]error, n)
-	for i, w := range l.workers {
-		errs[i] = w.err
+	if l.plain != nil {
+		var next atomic.Int64
+		err := parallel(ctx, n, func(ctx context.Context, i int) error { return l.plain.samples(ctx, l.workers[i], &next) })
+		if errors.Is(err, errOdd) {
+			err = errors.New("the file became shorter while it was read")
+		}
+		return err
 	}
-	return firstError(errs)
+	br := l.f.Batches(ctx)
+	defer br.Close()
+	return parallel(ctx, n, func(_ context.Context, i int) error { return l.workers[i].run(br) })
 }
 
 func newWorker(l *loader, h hasher) *worker {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/perfark/perfark/perfdata"
 )
@@ -22,6 +23,7 @@ const (
 	typeLostSamples = 13
 	typeKsymbol     = 17
 	typeDeferred    = 22
+	typeHeaderAttr  = 64
 	typeBuildID     = 67
 	typeAuxtrace    = 71
 )
@@ -46,32 +48,38 @@ type side struct {
 type scanner struct {
 	stats Stats
 	sides []side
-	arena []byte // the tail of the current block of copies
-	err   error
+	arena []byte // the current block of copies
+	big   bool
 }
 
 // scan is the first pass: it counts records, and applies those that are not
 // samples in the order of time.
 func (l *loader) scan(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	br := l.f.Batches(ctx)
-	ws := make([]scanner, min(l.o.Workers, 4))
-	var wg sync.WaitGroup
-	for i := range ws {
-		wg.Go(func() {
-			if ws[i].err = ws[i].run(br, l.f.Header().Big); ws[i].err != nil {
-				cancel()
-			}
-		})
+	n := min(l.o.Workers, 4)
+	big := l.f.Header().Big
+	scanners := func() []scanner {
+		ws := make([]scanner, n)
+		for i := range ws {
+			ws[i].big = big
+		}
+		return ws
 	}
-	wg.Wait()
-	errs := make([]error, len(ws))
-	for i := range ws {
-		errs[i] = ws[i].err
+	ws := scanners()
+	if l.plain = newPlain(l.f); l.plain != nil {
+		var next atomic.Int64
+		err := parallel(ctx, n, func(ctx context.Context, i int) error { return l.plain.scan(ctx, &ws[i], &next) })
+		if errors.Is(err, errOdd) {
+			l.plain, ws = nil, scanners()
+		} else if err != nil {
+			return err
+		}
 	}
-	if err := firstError(errs); err != nil {
-		return err
+	if l.plain == nil {
+		br := l.f.Batches(ctx)
+		defer br.Close()
+		if err := parallel(ctx, n, func(_ context.Context, i int) error { return ws[i].run(br) }); err != nil {
+			return err
+		}
 	}
 	var sides []side
 	for i := range ws {
@@ -81,6 +89,30 @@ func (l *loader) scan(ctx context.Context) error {
 	}
 	slices.SortFunc(sides, func(a, b side) int { return cmpUint(a.pos, b.pos) })
 	return l.apply(sides)
+}
+
+// parallel calls f(0) to f(n-1) in parallel. It returns the first error that
+// is not the cancellation that another error caused.
+func parallel(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			if errs[i] = f(ctx, i); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	var first error
+	for _, err := range errs {
+		if err != nil && (first == nil || errors.Is(first, context.Canceled)) {
+			first = err
+		}
+	}
+	return first
 }
 
 func cmpUint(a, b uint64) int {
@@ -93,20 +125,8 @@ func cmpUint(a, b uint64) int {
 	return 0
 }
 
-// firstError returns the first error that is not the cancellation that
-// another worker's error caused.
-func firstError(errs []error) error {
-	var first error
-	for _, err := range errs {
-		if err != nil && (first == nil || errors.Is(first, context.Canceled)) {
-			first = err
-		}
-	}
-	return first
-}
-
 // run takes batches until there are no more.
-func (s *scanner) run(br *perfdata.BatchReader, big bool) error {
+func (s *scanner) run(br *perfdata.BatchReader) error {
 	for {
 		b, err := br.Next()
 		if err == io.EOF {
@@ -115,19 +135,19 @@ func (s *scanner) run(br *perfdata.BatchReader, big bool) error {
 		if err != nil {
 			return err
 		}
-		s.batch(b, big)
+		s.batch(b)
 		b.Release()
 	}
 }
 
-func (s *scanner) batch(b *perfdata.Batch, big bool) {
+func (s *scanner) batch(b *perfdata.Batch) {
 	if b.Bad != nil {
 		s.stats.Bad++
 	}
 	data := b.Data
 	var samples uint64
 	for i := 0; i+8 <= len(data); {
-		typ, _, size := perfdata.RecordHeader(data[i:], big)
+		typ, _, size := perfdata.RecordHeader(data[i:], s.big)
 		if size < 8 || size > len(data)-i {
 			break // batches hold whole records: this cannot be
 		}
@@ -136,19 +156,26 @@ func (s *scanner) batch(b *perfdata.Batch, big bool) {
 			i += size
 			continue
 		}
-		s.stats.Total++
-		if typ < 256 {
-			s.stats.Types[typ]++
-		} else {
-			s.stats.Other++
-		}
-		if wanted(typ) {
-			s.sides = append(s.sides, side{b.Pos + uint64(i), b.At(i), s.copy(data[i : i+size])})
-		}
+		s.record(b, i)
 		i += size
 	}
 	s.stats.Types[typeSample] += samples
 	s.stats.Total += samples
+}
+
+// record counts the record at b.Data[i], and keeps a copy of it if it bears on
+// names or maps.
+func (s *scanner) record(b *perfdata.Batch, i int) {
+	typ, _, size := perfdata.RecordHeader(b.Data[i:], s.big)
+	s.stats.Total++
+	if typ < 256 {
+		s.stats.Types[typ]++
+	} else {
+		s.stats.Other++
+	}
+	if wanted(typ) {
+		s.sides = append(s.sides, side{b.Pos + uint64(i), b.At(i), s.copy(b.Data[i : i+size])})
+	}
 }
 
 // copy copies b into a block shared with others.
