@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"github.com/perfark/perfark/internal/bzip2"
 	"github.com/perfark/perfark/internal/ordered"
 	"github.com/ulikunitz/xz"
+	"github.com/ulikunitz/xz/lzma"
 )
 
 // blockSize is the unit of tar.
@@ -31,11 +33,7 @@ func newEncoder(w io.Writer, o EncodeOptions) (encoder, error) {
 		}
 		return plain{z}, nil
 	case XZ:
-		z, err := xz.NewWriter(w)
-		if err != nil {
-			return nil, err
-		}
-		return plain{z}, nil
+		return newXZ(w, o), nil
 	case Tar:
 		return plain{nopCloser{w}}, nil
 	}
@@ -66,32 +64,115 @@ const zstdFrame = 4 << 20
 // maxZstdWorkers keeps the memory of all workers below 200 MB.
 const maxZstdWorkers = 4
 
+// A chunkWriter cuts a stream into chunks that are compressed by themselves.
+type chunkWriter struct {
+	size int // of a chunk, in bytes
+	buf  []byte
+	free chan []byte
+	out  *ordered.Writer[[]byte]
+}
+
+// newChunks returns a writer of chunks. Every worker compresses with a function
+// that start made for it; wrote, if not nil, is told the sizes of every chunk.
+func newChunks(w io.Writer, size, workers int, start func() func(dst, src []byte) ([]byte, error), wrote func(in, out int)) *chunkWriter {
+	depth := workers + 1
+	z := &chunkWriter{size: size, free: make(chan []byte, depth)}
+	z.out = ordered.NewWriter(w, workers, depth, start)
+	z.out.Wrote = func(src []byte, n int) {
+		if wrote != nil {
+			wrote(len(src), n)
+		}
+		select {
+		case z.free <- src:
+		default:
+		}
+	}
+	return z
+}
+
+func (z *chunkWriter) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		if z.buf == nil {
+			select {
+			case z.buf = <-z.free:
+				z.buf = z.buf[:0]
+			default:
+				z.buf = make([]byte, 0, z.size)
+			}
+		}
+		k := min(len(p), z.size-len(z.buf))
+		z.buf = append(z.buf, p[:k]...)
+		p = p[k:]
+		if len(z.buf) == z.size {
+			if err := z.flush(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return n, nil
+}
+
+// flush ends the chunk.
+func (z *chunkWriter) flush() error {
+	if len(z.buf) == 0 {
+		return z.out.Err()
+	}
+	b := z.buf
+	z.buf = nil
+	return z.out.Put(b)
+}
+
+// Cut does nothing: chunks are cut by size.
+func (z *chunkWriter) Cut() error { return nil }
+
+// Close writes the last chunk and waits for all workers.
+func (z *chunkWriter) Close() error {
+	err := z.flush()
+	if e := z.out.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// xzChunk is the size of an xz stream before compression, in bytes: that of
+// the window of xz -6.
+const xzChunk = 8 << 20
+
+// newXZ writes streams, one after the other, which xz reads as one file.
+func newXZ(w io.Writer, o EncodeOptions) *chunkWriter {
+	return newChunks(w, xzChunk, min(o.Workers, 4), func() func(dst, src []byte) ([]byte, error) {
+		return func(dst, src []byte) ([]byte, error) {
+			b := bytes.NewBuffer(dst)
+			z, err := xz.WriterConfig{DictCap: xzChunk, Matcher: lzma.HashTable4}.NewWriter(b)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := z.Write(src); err != nil {
+				return nil, err
+			}
+			err = z.Close()
+			return b.Bytes(), err
+		}
+	}, nil)
+}
+
 // A zstdWriter writes independent frames, and the seek table behind them.
 type zstdWriter struct {
-	buf   []byte
-	free  chan []byte
-	out   *ordered.Writer[[]byte]
+	*chunkWriter
 	w     io.Writer
 	table []byte // entries of the seek table
 }
 
 func newZstd(w io.Writer, o EncodeOptions) *zstdWriter {
 	z := &zstdWriter{w: w}
-	workers := min(o.Workers, maxZstdWorkers)
-	depth := workers + 1
-	z.free = make(chan []byte, depth)
-	z.out = ordered.NewWriter(w, workers, depth, func() func(dst, src []byte) ([]byte, error) {
+	z.chunkWriter = newChunks(w, zstdFrame, min(o.Workers, maxZstdWorkers), func() func(dst, src []byte) ([]byte, error) {
 		e := &frameEncoder{level: o.Level}
 		return e.encode
+	}, func(in, out int) {
+		z.table = binary.LittleEndian.AppendUint32(z.table, uint32(out))
+		z.table = binary.LittleEndian.AppendUint32(z.table, uint32(in))
 	})
-	z.out.Wrote = func(src []byte, n int) {
-		z.table = binary.LittleEndian.AppendUint32(z.table, uint32(n))
-		z.table = binary.LittleEndian.AppendUint32(z.table, uint32(len(src)))
-		select {
-		case z.free <- src:
-		default:
-		}
-	}
 	return z
 }
 
@@ -145,51 +226,15 @@ func zstdLevel(level int) zstd.EncoderLevel {
 	return zstd.SpeedBestCompression
 }
 
-func (z *zstdWriter) Write(p []byte) (int, error) {
-	n := len(p)
-	for len(p) > 0 {
-		if z.buf == nil {
-			select {
-			case z.buf = <-z.free:
-				z.buf = z.buf[:0]
-			default:
-				z.buf = make([]byte, 0, zstdFrame)
-			}
-		}
-		k := min(len(p), zstdFrame-len(z.buf))
-		z.buf = append(z.buf, p[:k]...)
-		p = p[k:]
-		if len(z.buf) == zstdFrame {
-			if err := z.flush(); err != nil {
-				return 0, err
-			}
-		}
-	}
-	return n, nil
-}
-
-func (z *zstdWriter) flush() error {
-	if len(z.buf) == 0 {
-		return z.out.Err()
-	}
-	b := z.buf
-	z.buf = nil
-	return z.out.Put(b)
-}
-
 // Cut ends the frame.
 func (z *zstdWriter) Cut() error { return z.flush() }
 
 // Close writes the last frame and the seek table.
 func (z *zstdWriter) Close() error {
-	err := z.flush()
-	if e := z.out.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
+	if err := z.chunkWriter.Close(); err != nil {
 		return err
 	}
-	_, err = z.w.Write(seekTable(z.table))
+	_, err := z.w.Write(seekTable(z.table))
 	return err
 }
 
