@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/perfark/perfark/store"
 )
 
@@ -76,6 +78,43 @@ func BenchmarkEncode(b *testing.B) {
 				b.ReportMetric(float64(w.n.Load())/1e6, "MB-out")
 				b.ReportMetric(float64(total)/1e6, "MB-in")
 			}
+		})
+	}
+}
+
+// BenchmarkUnpack unpacks the files of PERFARK_BENCH.
+func BenchmarkUnpack(b *testing.B) {
+	m, c, total := benchManifest(b)
+	for _, f := range []Format{Zstd, Bzip2} {
+		b.Run(f.String(), func(b *testing.B) {
+			name := filepath.Join(b.TempDir(), "a")
+			w, err := os.Create(name)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer w.Close()
+			if err := Encode(b.Context(), w, m, c, EncodeOptions{Format: f}); err != nil {
+				b.Fatal(err)
+			}
+			b.SetBytes(total)
+			var before, after unix.Rusage
+			unix.Getrusage(unix.RUSAGE_SELF, &before)
+			n := 0
+			for b.Loop() {
+				n++
+				r, err := os.Open(name)
+				if err != nil {
+					b.Fatal(err)
+				}
+				u, err := Unpack(b.Context(), r, UnpackOptions{Dir: b.TempDir(), DataDir: b.TempDir()})
+				r.Close()
+				if err != nil || u.Refused() > 0 {
+					b.Fatal(u, err)
+				}
+			}
+			unix.Getrusage(unix.RUSAGE_SELF, &after)
+			cpu := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano()
+			b.ReportMetric(float64(cpu)/1e9/float64(n), "cpu-s")
 		})
 	}
 }

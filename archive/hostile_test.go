@@ -571,7 +571,7 @@ func TestManifestHostile(t *testing.T) {
 	}
 	t.Run("digest mismatch", func(t *testing.T) {
 		u, dir, err := unpack(t, bundle(full(strings.Replace(file, sumHex(elf), sumHex(nil), 1)), nil), UnpackOptions{})
-		if err != nil || u.Refused() != 1 || !strings.Contains(u.Files[0].Why, "but the manifest says") {
+		if err != nil || u.Refused() != 1 || !strings.Contains(u.Files[0].Why, " is wanted") {
 			t.Errorf("%+v %v", u, err)
 		}
 		if s := stateOf(t, dir); strings.Contains(s, "elf") {

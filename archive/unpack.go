@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -322,18 +321,15 @@ func fatal(ctx context.Context, err error) bool {
 // with.
 func (u *unpacker) put(ctx context.Context, cache *store.BuildIDCache, o *Object, f *File, out *UnpackedFile) error {
 	e := u.x.files[string(f.Name)]
-	src := &summed{r: io.NewSectionReader(u.x.img, e.off, e.size), size: e.size, want: f.SHA256, seen: u.progress(string(f.Name))}
+	src := &counted{io.NewSectionReader(u.x.img, e.off, e.size), u.progress(string(f.Name))}
 	file := &store.File{ReaderAt: src, Size: e.size, Origin: e.name, Close: func() error { return nil }, Info: memberInfo(e)}
 	dir, _, _, err := splitObject(string(f.Name))
 	if err != nil {
 		return err
 	}
-	res, err := cache.Put(ctx, store.Key{ID: o.ID, Kind: f.Kind, Path: dir}, file, store.PutOptions{Update: u.o.Force})
+	res, err := cache.Put(ctx, store.Key{ID: o.ID, Kind: f.Kind, Path: dir}, file, store.PutOptions{Update: u.o.Force, SHA256: f.SHA256})
 	if err != nil {
 		return err
-	}
-	if res.Stored && f.SHA256 != "" && !src.ok {
-		return fmt.Errorf("%q: was not verified", f.Name)
 	}
 	if !res.Stored {
 		out.Outcome = Kept
@@ -349,7 +345,7 @@ func (u *unpacker) put(ctx context.Context, cache *store.BuildIDCache, o *Object
 		if treePath(string(p)) == dir {
 			continue
 		}
-		if _, err := cache.Put(ctx, store.Key{ID: o.ID, Kind: f.Kind, Path: string(p)}, file, store.PutOptions{}); err != nil {
+		if _, err := cache.Put(ctx, store.Key{ID: o.ID, Kind: f.Kind, Path: string(p)}, file, store.PutOptions{SHA256: f.SHA256}); err != nil {
 			if fatal(ctx, err) {
 				return err
 			}
@@ -376,39 +372,16 @@ func (u *unpacker) progress(what string) func(n int) {
 	}
 }
 
-// A summed checks the SHA-256 of a file that is read from start to end. Reads
-// at other places do not count. The read that ends at the end of the file
-// fails if the sum is not the one wanted.
-type summed struct {
-	r    io.ReaderAt
-	size int64
-	want string // in hex; "" if unknown
+// A counted tells how much of a file is read. Reads of headers do not count.
+type counted struct {
+	io.ReaderAt
 	seen func(n int)
-
-	h    hash.Hash
-	next int64
-	ok   bool // the whole file was read and has the sum
 }
 
-func (s *summed) ReadAt(p []byte, off int64) (int, error) {
-	n, err := s.r.ReadAt(p, off)
-	if off == 0 {
-		s.h, s.next = sha256.New(), 0
-	}
-	if s.h == nil || off != s.next || n == 0 {
-		return n, err
-	}
-	s.h.Write(p[:n])
-	s.next += int64(n)
+func (c *counted) ReadAt(p []byte, off int64) (int, error) {
+	n, err := c.ReaderAt.ReadAt(p, off)
 	if n > 64<<10 {
-		s.seen(n)
-	}
-	if s.next == s.size && s.want != "" {
-		got := hex.EncodeToString(s.h.Sum(nil))
-		if got != s.want {
-			return 0, fmt.Errorf("sha256 is %s, but the manifest says %s", got, s.want)
-		}
-		s.ok = true
+		c.seen(n)
 	}
 	return n, err
 }

@@ -27,6 +27,10 @@ type PutOptions struct {
 
 	// Force writes into a tree that another user owns or may write to.
 	Force bool
+
+	// SHA256 is that of the file, in hex, if it is known: a copy that differs
+	// is refused.
+	SHA256 string
 }
 
 // A PutResult says what became of a file.
@@ -211,7 +215,7 @@ func (w *treeWriter) put(ctx context.Context, k Key, dir string, f *File, o PutO
 			return w.finish(k, home, res)
 		}
 	}
-	tmp, sum, err := w.copy(ctx, k, f)
+	tmp, sum, err := w.copy(ctx, k, f, o.SHA256)
 	if err != nil {
 		return res, err
 	}
@@ -276,9 +280,9 @@ func (w *treeWriter) share(k Key, home string, f *File, o PutOptions) bool {
 	return w.root.Rename(tmp, path.Join(home, string(k.Kind))) == nil
 }
 
-// copy copies f to a temporary file and verifies the copy. It returns the
-// file's name and the hash of its bytes.
-func (w *treeWriter) copy(ctx context.Context, k Key, f *File) (name, sum string, err error) {
+// copy copies f to a temporary file and verifies the copy: its id, and its hash
+// if want is not empty. It returns the file's name and the hash of its bytes.
+func (w *treeWriter) copy(ctx context.Context, k Key, f *File, want string) (name, sum string, err error) {
 	t, tmp, err := w.temp()
 	if err != nil {
 		return "", "", err
@@ -301,6 +305,10 @@ func (w *treeWriter) copy(ctx context.Context, k Key, f *File) (name, sum string
 	if err := f.Unchanged(); err != nil {
 		return "", "", &RefusedError{Path: f.Origin, Reason: Changed, Why: "changed while it was read"}
 	}
+	sum = hex.EncodeToString(h.Sum(nil))
+	if want != "" && sum != want {
+		return "", "", &RefusedError{Path: f.Origin, Reason: Malformed, Why: "its sha256 is " + sum + "; " + want + " is wanted"}
+	}
 	if err := verify(&File{ReaderAt: t, Size: n, Origin: f.Origin}, k); err != nil {
 		return "", "", err
 	}
@@ -310,7 +318,7 @@ func (w *treeWriter) copy(ctx context.Context, k Key, f *File) (name, sum string
 	if err := t.Sync(); err != nil {
 		return "", "", err
 	}
-	return tmp, hex.EncodeToString(h.Sum(nil)), nil
+	return tmp, sum, nil
 }
 
 // mode returns the mode of a copy. Kernel addresses are the owner's alone; an
