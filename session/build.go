@@ -14,6 +14,8 @@ type builder struct {
 
 	threads   map[threadKey]int32
 	threadPos []threadFirst
+	groups    map[group]int32
+	groupOf   []group
 	locs      locTable
 	stacks    stackTable
 	samples   sampleTable
@@ -23,6 +25,7 @@ type builder struct {
 	touched uint64 // keeps the compiler from leaving out loads
 
 	frames  []int32        // locations of the chain at hand, innermost first
+	path    []stackKey     // the stack of the chain before, outermost first: location, and the stack up to it
 	stamps  []uint64       // by object: serial of the last sample with a frame there
 	serial  uint64         // of the sample
 	extra   []uint64       // by object: samples that touch it only in their branch stack
@@ -40,6 +43,9 @@ type (
 		pos uint64
 	}
 
+	// A group is what tells samples of one place apart.
+	group struct{ thread, event, cpu int32 }
+
 	// A locEntry of the cache says what an ip is in a state and mode.
 	locEntry struct {
 		ip    uint64
@@ -50,13 +56,12 @@ type (
 	// A waiting sample has its location looked up together with others: the
 	// loads from memory of many overlap, those of one have to be waited for.
 	waiting struct {
-		ip, pos, period    uint64
-		hash               uint64
-		state              int32
-		mode               mode
-		loc                int32
-		event, thread, cpu int32
-		key                locKey
+		ip, pos, period uint64
+		hash            uint64
+		state           int32
+		mode            mode
+		loc, group      int32
+		key             locKey
 	}
 )
 
@@ -70,6 +75,7 @@ func newBuilder(l *loader, h hasher) *builder {
 		l:       l,
 		keep:    l.o.Keep,
 		threads: map[threadKey]int32{},
+		groups:  map[group]int32{},
 		locs:    locTable{h: h},
 		stacks:  stackTable{h: h},
 		samples: sampleTable{h: h},
@@ -104,20 +110,37 @@ func (b *builder) thread(pid, tid, comm int32, pos uint64) int32 {
 	return id
 }
 
-// add adds the current sample.
-func (b *builder) add(w *worker, f *frames, pos uint64, thread int32) {
-	c := &w.cur
-	cpu := int32(-1)
+// group returns the number of the group of the current sample, of thread
+// th.
+func (b *builder) group(c *current, th *threadEntry) int32 {
+	k := group{th.handle, int32(c.event), -1}
 	if b.keep&KeepCPU != 0 {
-		cpu = c.cpu
+		k.cpu = c.cpu
 	}
+	// The same thread's samples mostly are of the same event and CPU.
+	if th.group != 0 && b.groupOf[th.group-1] == k {
+		return th.group - 1
+	}
+	id, ok := b.groups[k]
+	if !ok {
+		id = int32(len(b.groupOf))
+		b.groups[k] = id
+		b.groupOf = append(b.groupOf, k)
+	}
+	th.group = id + 1
+	return id
+}
+
+// add adds the current sample.
+func (b *builder) add(w *worker, f *frames, pos uint64, th *threadEntry) {
+	c := &w.cur
+	group := b.group(c, th)
 	if b.keep&KeepStacks != 0 {
-		b.addStack(w, f, pos, sampleKey{event: int32(c.event), thread: thread, cpu: cpu})
+		b.addStack(w, f, pos, group)
 		return
 	}
 	b.waiting = append(b.waiting, waiting{
-		ip: c.ip, pos: pos, period: c.period, state: f.state(c.mode), mode: c.mode,
-		event: int32(c.event), thread: thread, cpu: cpu,
+		ip: c.ip, pos: pos, period: c.period, state: f.state(c.mode), mode: c.mode, group: group,
 	})
 	if len(b.waiting) == waitingMax {
 		b.flush(w)
@@ -154,12 +177,12 @@ func (b *builder) flush(w *worker) {
 	mask = uint64(len(b.samples.slots) - 1)
 	for i := range b.waiting {
 		x := &b.waiting[i]
-		x.hash = b.samples.hash(sampleKey{x.loc, none, x.thread, x.event, x.cpu})
-		touched += b.samples.slots[x.hash&mask].count
+		x.hash = b.samples.hash(sampleKey{x.loc, none, x.group})
+		touched += uint64(b.samples.slots[x.hash&mask].count)
 	}
 	for i := range b.waiting {
 		x := &b.waiting[i]
-		b.samples.add(sampleKey{x.loc, none, x.thread, x.event, x.cpu}, x.hash, x.period)
+		b.samples.add(sampleKey{x.loc, none, x.group}, x.hash, x.period)
 	}
 	b.touched = touched
 	b.waiting = b.waiting[:0]
@@ -199,20 +222,38 @@ func (b *builder) location(w *worker, state int32, m mode, ip, pos uint64) int32
 }
 
 // addStack adds the current sample with its stack.
-func (b *builder) addStack(w *worker, f *frames, pos uint64, k sampleKey) {
+func (b *builder) addStack(w *worker, f *frames, pos uint64, group int32) {
 	c := &w.cur
+	k := sampleKey{stack: none, group: group}
 	k.loc = b.location(w, f.state(c.mode), c.mode, c.ip, pos)
-	k.stack = none
 	b.frames = b.frames[:0]
 	b.chain(w, f, c.chain, pos)
-	for i := len(b.frames) - 1; i >= 0; i-- {
-		k.stack = b.stacks.id(stackKey{b.frames[i], k.stack}, pos)
-	}
+	k.stack = b.stack(pos)
 	if len(c.branches) > 0 {
 		b.branches(w, f, k.loc, pos)
 	}
 	b.samples.reserve(1)
 	b.samples.add(k, b.samples.hash(k), c.period)
+}
+
+// stack returns the stack of the frames. One sample's outer frames mostly are
+// those of the one before it.
+func (b *builder) stack(pos uint64) int32 {
+	n := len(b.frames)
+	same := 0
+	for same < n && same < len(b.path) && b.path[same].loc == b.frames[n-1-same] {
+		same++
+	}
+	b.path = b.path[:same]
+	at := int32(none)
+	if same > 0 {
+		at = b.path[same-1].caller
+	}
+	for i := n - 1 - same; i >= 0; i-- {
+		at = b.stacks.id(stackKey{b.frames[i], at}, pos)
+		b.path = append(b.path, stackKey{b.frames[i], at})
+	}
+	return at
 }
 
 // chain appends the locations of a call chain to frames.

@@ -100,28 +100,32 @@ func mergeLocations(p *profile.Profile, bs []*builder) [][]int32 {
 		})
 	}
 	wg.Wait()
-	most := 0
-	for i := range rows {
-		most = max(most, len(rows[i]))
-	}
-	p.Locations = make([]profile.Location, 0, most)
+	less := func(x, y locRow) bool { return compareLoc(x.locKey, y.locKey) < 0 }
+	n := 0
 	var last locKey
-	var first locFirst
-	merge(rows, func(x, y locRow) bool { return compareLoc(x.locKey, y.locKey) < 0 }, func(i int, r locRow) {
-		n := len(p.Locations)
-		f := bs[i].locs.first[r.id]
+	merge(rows, less, func(i int, r locRow) {
 		if n == 0 || last != r.locKey {
-			p.Locations = append(p.Locations, profile.Location{
-				Object: r.object(), Level: levels[r.mode()], IP: f.ip, Addr: r.addr, Func: profile.None,
-			})
-			last, first = r.locKey, f
+			last = r.locKey
 			n++
-		} else if f.pos < first.pos {
-			first = f
-			p.Locations[n-1].IP = f.ip
 		}
 		remap[i][r.id] = int32(n - 1)
 	})
+	p.Locations = make([]profile.Location, n)
+	first := make([]uint64, n) // place of the sample whose ip it has
+	for i, b := range bs {
+		rows[i] = nil
+		for j, k := range b.locs.keys {
+			id := remap[i][j]
+			f := b.locs.first[j]
+			if l := &p.Locations[id]; l.Level == 0 || f.pos < first[id] {
+				*l = profile.Location{
+					Object: k.object(), Level: levels[k.mode()], IP: f.ip, Addr: k.addr, Func: profile.None,
+				}
+				first[id] = f.pos
+			}
+		}
+		b.locs = locTable{}
+	}
 	return remap
 }
 
@@ -153,15 +157,32 @@ func mergeStacks(p *profile.Profile, bs []*builder, locs [][]int32) [][]int32 {
 // mergeSamples fills p.Samples, in the order of location, stack, thread, event
 // and CPU.
 func mergeSamples(p *profile.Profile, bs []*builder, threads, locs, stacks [][]int32) {
+	// Groups in their order get numbers in that order, the same for all.
+	var groups []group
+	for i, b := range bs {
+		for j := range b.groupOf {
+			c := &b.groupOf[j]
+			c.thread = threads[i][c.thread]
+			groups = append(groups, *c)
+		}
+	}
+	slices.SortFunc(groups, compareGroup)
+	groups = slices.Compact(groups)
 	rows := make([][]sampleSlot, len(bs))
 	var wg sync.WaitGroup
 	for i, b := range bs {
 		wg.Go(func() {
+			renamed := make([]int32, len(b.groupOf))
+			for j, c := range b.groupOf {
+				k, _ := slices.BinarySearchFunc(groups, c, compareGroup)
+				renamed[j] = int32(k)
+			}
 			rows[i] = b.samples.rows()
+			b.samples = sampleTable{}
 			for j := range rows[i] {
 				k := &rows[i][j]
 				k.loc = locs[i][k.loc]
-				k.thread = threads[i][k.thread]
+				k.group = renamed[k.group]
 				if k.stack != none {
 					k.stack = stacks[i][k.stack]
 				}
@@ -170,25 +191,34 @@ func mergeSamples(p *profile.Profile, bs []*builder, threads, locs, stacks [][]i
 		})
 	}
 	wg.Wait()
-	most := 0
-	for i := range rows {
-		most = max(most, len(rows[i]))
-	}
-	p.Samples = make([]profile.Sample, 0, most)
+	less := func(x, y sampleSlot) bool { return compareSample(&x.sampleKey, &y.sampleKey) < 0 }
+	n := 0
 	var last sampleKey
-	merge(rows, func(x, y sampleSlot) bool { return compareSample(&x.sampleKey, &y.sampleKey) < 0 }, func(_ int, r sampleSlot) {
+	merge(rows, less, func(_ int, r sampleSlot) {
+		if n == 0 || last != r.sampleKey {
+			last = r.sampleKey
+			n++
+		}
+	})
+	p.Samples = make([]profile.Sample, 0, n)
+	merge(rows, less, func(_ int, r sampleSlot) {
 		n := len(p.Samples)
 		if n == 0 || last != r.sampleKey {
 			last = r.sampleKey
+			c := groups[r.group]
 			p.Samples = append(p.Samples, profile.Sample{
-				Event: r.event, Thread: r.thread, CPU: r.cpu, Location: r.loc, Stack: r.stack,
+				Event: c.event, Thread: c.thread, CPU: c.cpu, Location: r.loc, Stack: r.stack,
 			})
 			n++
 		}
 		s := &p.Samples[n-1]
-		s.Count += r.count
+		s.Count += uint64(r.count)
 		s.Period += r.period
 	})
+}
+
+func compareGroup(a, b group) int {
+	return cmp.Or(cmp.Compare(a.thread, b.thread), cmp.Compare(a.event, b.event), cmp.Compare(a.cpu, b.cpu))
 }
 
 func compareSample(a, b *sampleKey) int {
@@ -197,12 +227,8 @@ func compareSample(a, b *sampleKey) int {
 		return cmp.Compare(a.loc, b.loc)
 	case a.stack != b.stack:
 		return cmp.Compare(a.stack, b.stack)
-	case a.thread != b.thread:
-		return cmp.Compare(a.thread, b.thread)
-	case a.event != b.event:
-		return cmp.Compare(a.event, b.event)
 	}
-	return cmp.Compare(a.cpu, b.cpu)
+	return cmp.Compare(a.group, b.group)
 }
 
 // newRemap makes a map from each builder's rows to those of the profile.

@@ -49,6 +49,7 @@ type threadEntry struct {
 	lo, hi   uint64 // exclusive; lo >= hi is an empty entry
 	maps     int32  // state of the user space
 	handle   int32  // builder's thread
+	group    int32  // builder's group of the last sample, plus 1
 	stack    bool   // seen with a dump of the stack
 }
 
@@ -256,7 +257,7 @@ func (w *worker) count(pos uint64) {
 		w.mark(&f)
 		return
 	}
-	w.b.add(w, &f, pos, th.handle)
+	w.b.add(w, &f, pos, th)
 }
 
 // thread returns what the sample's thread is at t.

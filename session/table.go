@@ -94,28 +94,35 @@ type sampleTable struct {
 	h     hasher
 	slots []sampleSlot
 	n     int
+	full  []sampleSlot // whose counts have no room for more
 }
 
-type sampleKey struct{ loc, stack, thread, event, cpu int32 }
+// A sampleKey is a place and a group: see builder.group.
+type sampleKey struct{ loc, stack, group int32 }
 
 type sampleSlot struct {
 	sampleKey
-	count, period uint64 // count 0 is an empty slot
+	count  uint32 // 0 is an empty slot
+	period uint64
 }
 
 func (t *sampleTable) hash(k sampleKey) uint64 {
-	return t.h.mix(word(k.loc, k.thread), word(k.stack, k.event)^uint64(uint32(k.cpu))<<16)
+	return t.h.mix(uint64(uint32(k.loc)), word(k.stack, k.group))
 }
 
 func (t *sampleTable) add(k sampleKey, hash, period uint64) {
 	mask := uint64(len(t.slots) - 1)
 	for i := hash & mask; ; i = (i + 1) & mask {
 		s := &t.slots[i]
-		if s.count == 0 {
+		switch {
+		case s.count == 0:
 			s.sampleKey = k
 			t.n++
-		} else if s.sampleKey != k {
+		case s.sampleKey != k:
 			continue
+		case s.count == ^uint32(0):
+			t.full = append(t.full, *s)
+			s.count, s.period = 0, 0
 		}
 		s.count++
 		s.period += period
@@ -153,7 +160,7 @@ func (t *sampleTable) rows() []sampleSlot {
 			n++
 		}
 	}
-	return t.slots[:n]
+	return append(t.slots[:n], t.full...)
 }
 
 // stackTable numbers stacks.
