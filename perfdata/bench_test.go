@@ -4,9 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // benchFile returns a recording of n samples like those of a system-wide
@@ -90,6 +96,72 @@ func BenchmarkSample(b *testing.B) {
 	}
 	b.ReportMetric(float64(entries)/b.Elapsed().Seconds()/1e6, "Mentries/s")
 	b.ReportMetric(float64(samples)/b.Elapsed().Seconds()/1e6, "Msamples/s")
+}
+
+// BenchmarkFile decodes all samples of the recording that PERFARK_BENCH_DATA
+// names, in parallel: make bench sets it.
+func BenchmarkFile(b *testing.B) {
+	name := os.Getenv("PERFARK_BENCH_DATA")
+	if name == "" {
+		b.Skip("PERFARK_BENCH_DATA is not set")
+	}
+	f, err := Open(name, Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	b.SetBytes(f.Size())
+	for _, workers := range []int{1, 2} {
+		b.Run(fmt.Sprint("workers=", workers), func(b *testing.B) {
+			var samples, entries atomic.Int64
+			cpu := cpuTime()
+			for b.Loop() {
+				samples.Store(0)
+				entries.Store(0)
+				r := f.Batches(context.Background())
+				var wg sync.WaitGroup
+				for range workers {
+					wg.Go(func() {
+						n, m := decodeSamples(f, r)
+						samples.Add(n)
+						entries.Add(m)
+					})
+				}
+				wg.Wait()
+			}
+			b.ReportMetric((cpuTime()-cpu).Seconds()/float64(b.N), "cpu-s/op")
+			b.ReportMetric(float64(samples.Load())/1e6, "Msamples")
+			b.ReportMetric(float64(entries.Load())/1e6, "Mentries")
+		})
+	}
+}
+
+// decodeSamples decodes the samples of the batches that it gets from r.
+func decodeSamples(f *File, r *BatchReader) (samples, entries int64) {
+	d := NewDecoder(f)
+	var s Sample
+	for {
+		batch, err := r.Next()
+		if err != nil {
+			return samples, entries
+		}
+		for i := 0; i < len(batch.Data); {
+			typ, _, size := RecordHeader(batch.Data[i:], d.big)
+			if typ == RecordSample && d.Sample(batch.Data[i:i+size], batch.At(i), &s) == nil {
+				samples++
+				entries += int64(len(s.Callchain))
+			}
+			i += size
+		}
+		batch.Release()
+	}
+}
+
+// cpuTime returns the CPU time that this process used.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkWalk only finds the records.
