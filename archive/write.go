@@ -188,6 +188,12 @@ type PackOptions struct {
 	EncodeOptions
 	Empty bool   // write it even if no object is in it
 	Temp  string // directory for copies of files that do not hold still; "" means os.TempDir
+
+	// Made is called with the temporary name of the archive, where the file
+	// system cannot do without one, for whoever must end the process before
+	// Pack returns. The function it returns is called when the name is gone.
+	// Nil is for nobody.
+	Made func(temp string) (gone func())
 }
 
 // Pack reads the files of the plan, resolves every frame of the profile from
@@ -215,7 +221,7 @@ func (pl *Plan) Pack(ctx context.Context, name string, o PackOptions) (*Result, 
 		if r.Outcome, err = pl.replay(ctx, m); err != nil {
 			return nil, err
 		}
-		r.Size, err = pl.writeFile(ctx, name, m, o.EncodeOptions)
+		r.Size, err = pl.writeFile(ctx, name, m, o)
 		if err == nil {
 			return r, nil
 		}
@@ -227,10 +233,13 @@ func (pl *Plan) Pack(ctx context.Context, name string, o PackOptions) (*Result, 
 }
 
 // writeFile writes the archive to a file of its own and gives it its name.
-func (pl *Plan) writeFile(ctx context.Context, name string, m *Manifest, o EncodeOptions) (size int64, err error) {
+func (pl *Plan) writeFile(ctx context.Context, name string, m *Manifest, o PackOptions) (size int64, err error) {
 	d, err := newDraft(name)
 	if err != nil {
 		return 0, noSpace(name, err)
+	}
+	if d.temp != "" && o.Made != nil {
+		defer o.Made(d.temp)()
 	}
 	defer func() {
 		if err != nil {
@@ -238,7 +247,7 @@ func (pl *Plan) writeFile(ctx context.Context, name string, m *Manifest, o Encod
 			err = noSpace(name, err)
 		}
 	}()
-	if err := pl.write(ctx, d, m, o); err != nil {
+	if err := pl.write(ctx, d, m, o.EncodeOptions); err != nil {
 		return 0, err
 	}
 	if size, err = d.Seek(0, io.SeekEnd); err != nil {

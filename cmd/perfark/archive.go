@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -159,9 +160,17 @@ func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage 
 	if c.dryRun {
 		return c.printPlan(plan)
 	}
+	var packing *meter
 	r, err := plan.Pack(ctx, out, archive.PackOptions{
-		EncodeOptions: archive.EncodeOptions{Format: format, Level: c.level, Workers: c.workers, Progress: o.Progress},
-		Empty:         c.allowMissing,
+		EncodeOptions: archive.EncodeOptions{Format: format, Level: c.level, Workers: c.workers, Progress: func(done, total int64, what string) {
+			if packing == nil {
+				packing = c.meter("packing", total)
+			}
+			packing.Set("packing " + path.Base(path.Dir(path.Dir(what))))
+			packing.At(done, total)
+		}},
+		Empty: c.allowMissing,
+		Made:  keepTemp,
 	})
 	c.meters.stop()
 	if err != nil {
