@@ -62,7 +62,7 @@ func (l *loader) dynamic(f *File) error {
 	if err != nil {
 		return err
 	}
-	return l.add(f, raw, names, nil)
+	return l.add(f, memTable(raw, names), nil)
 }
 
 // bytesAt returns where in the file an address is, and how many bytes of its

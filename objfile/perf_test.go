@@ -1,11 +1,13 @@
 package objfile
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -119,6 +121,7 @@ func comparePerf(t *testing.T, name string, max int) {
 		}
 	}
 	offs := probes(f, tab, max)
+	compareOnly(t, f, tab, offs)
 	if len(offs) == 0 {
 		t.Errorf("%s: nothing to ask", name)
 		return
@@ -147,6 +150,37 @@ func comparePerf(t *testing.T, name string, max int) {
 		}
 	}
 	t.Logf("%s: %d of %d as perf; %d stubs, %d behind a section, %d nested, %d behind an alias, %d wrong", name, len(offs)-plt-gaps-nested-longer-bad, len(offs), plt, gaps, nested, longer, bad)
+}
+
+// compareOnly checks that symbols that are read for some addresses only are
+// the same at these.
+func compareOnly(t *testing.T, f *File, tab *Table, offs []uint64) {
+	t.Helper()
+	for n := 1; n <= len(offs); n *= 7 {
+		some := slices.Clone(offs[:n])
+		slices.Sort(some)
+		got, err := f.Symbols(SymbolOptions{Only: some})
+		if err != nil && !errors.Is(err, ErrNoSymbols) {
+			t.Fatal(err)
+		}
+		if want, err := f.Symbols(SymbolOptions{}); err == nil {
+			tab = want
+		}
+		for _, o := range some {
+			want, ok := tab.Lookup(o)
+			var s Sym
+			ok2 := false
+			if got != nil {
+				s, ok2 = got.Lookup(o)
+			}
+			if ok != ok2 || s.Name != want.Name || s.Start != want.Start {
+				t.Errorf("%s: %d offsets: %#x: got %+v, want %+v", f.name, n, o, s, want)
+			}
+		}
+		if got != nil && got.Len() > tab.Len() {
+			t.Errorf("%s: %d symbols kept of %d", f.name, got.Len(), tab.Len())
+		}
+	}
 }
 
 // pastSection reports whether perf's answer is a symbol without a size that

@@ -150,9 +150,21 @@ func (f *File) relocs(l *loader, s *section, add func(uint64, target), all bool)
 	if s.typ == shtRela {
 		size += f.class / 8
 	}
-	var names rawTable
+	var syms []byte
+	var names *stringTable
 	if s.link != 0 && uint64(s.link) < uint64(len(f.sections)) {
-		names = l.raw[&f.sections[s.link]]
+		if t, ok := l.tables[&f.sections[s.link]]; ok {
+			if syms, err = f.contents(&f.sections[s.link]); err != nil {
+				return err
+			}
+			names = t.names
+		}
+	}
+	symbolName := func(i uint64, order binary.ByteOrder) string {
+		if i == 0 || i >= uint64(len(syms))/f.symSize() {
+			return ""
+		}
+		return names.at(order.Uint32(syms[i*f.symSize():]), maxSynthName)
 	}
 	var order binary.ByteOrder = binary.LittleEndian
 	if f.big {
@@ -176,7 +188,7 @@ func (f *File) relocs(l *loader, s *section, add func(uint64, target), all bool)
 				addend = uint64(order.Uint32(raw[8:]))
 			}
 		}
-		t := target{name: names.symbolName(f, sym, order)}
+		t := target{name: symbolName(sym, order)}
 		if sym == 0 && f.isIrelative(typ) {
 			t.ifunc = addend
 		}
@@ -211,21 +223,6 @@ func (f *File) isIrelative(typ uint64) bool {
 		return typ == 61
 	}
 	return false
-}
-
-// A rawTable is a symbol table as it is in the file, with its strings.
-type rawTable struct {
-	raw   []byte
-	names *stringTable
-}
-
-// symbolName returns the name of a symbol, cut to what a stub's may have.
-func (t rawTable) symbolName(f *File, sym uint64, order binary.ByteOrder) string {
-	size := f.symSize()
-	if sym == 0 || sym >= uint64(len(t.raw))/size {
-		return ""
-	}
-	return t.names.at(order.Uint32(t.raw[sym*size:]), maxSynthName)
 }
 
 // A pltWriter adds symbols for stubs to a table.

@@ -2,11 +2,16 @@ package objfile
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"slices"
 	"strings"
+
+	"github.com/perfark/perfark/internal/decode"
 )
 
 // A Space says what the addresses of a Table are.
@@ -32,6 +37,12 @@ const (
 // objects need.
 type SymbolOptions struct {
 	Space Space
+
+	// Only are the addresses that will be looked up, in ascending order. Other
+	// symbols are not kept, which saves most of the memory and time. Nil means
+	// that any may be. A symbol without a size may seem to end later than it
+	// does, though not beyond the next of these addresses.
+	Only []uint64
 }
 
 // Symbols returns the symbols of a file: those of .symtab, .dynsym and
@@ -59,7 +70,10 @@ func (f *File) SymbolsWith(runtime *File, o SymbolOptions) (*Table, error) {
 }
 
 func (f *File) symbols(runtime *File, o SymbolOptions) (*Table, error) {
-	l := &loader{space: o.Space, place: f, raw: map[*section]rawTable{}}
+	l := &loader{space: o.Space, only: o.Only, place: f, tables: map[*section]rawTable{}}
+	if l.only != nil {
+		l.behind = make([]barrier, len(l.only))
+	}
 	if o.Space == Loaded {
 		l.loaded = f.layout()
 	}
@@ -103,26 +117,24 @@ type loader struct {
 	space Space
 	place *File // whose headers turn addresses into offsets
 
-	raw    map[*section]rawTable // the tables read
+	tables map[*section]rawTable // of dynamic symbols, for stubs
 	loaded map[uint32]uint64     // Loaded: where sections begin
+
+	only   []uint64  // see SymbolOptions
+	behind []barrier // by only: of the symbols that were not kept
+	near   int       // index in only of the last symbol: the next is mostly there too
 
 	last segment // the PT_LOAD of the last symbol: the next is mostly there too
 }
 
 // file adds the symbols of f.
 func (l *loader) file(f *File) {
-	full := false
 	for _, typ := range [...]uint32{shtSymtab, shtDynsym} {
-		for i := range f.sections {
-			s := &f.sections[i]
-			if s.typ != typ {
-				continue
+		// A file has one of each at most.
+		if i := slices.IndexFunc(f.sections, func(s section) bool { return s.typ == typ }); i >= 0 {
+			if err := l.table(f, &f.sections[i], i); err != nil {
+				f.warn(WarnSymbols, "section %s: %v", f.sections[i].name, err)
 			}
-			n := len(l.t.syms)
-			if err := l.table(f, s, i); err != nil {
-				f.warn(WarnSymbols, "section %s: %v", s.name, err)
-			}
-			full = full || typ == shtSymtab && len(l.t.syms) > n
 		}
 	}
 	if len(f.sections) == 0 {
@@ -130,7 +142,7 @@ func (l *loader) file(f *File) {
 			f.warn(WarnSymbols, "%v", err)
 		}
 	}
-	if !full {
+	if f.Quality() < Symtab {
 		l.miniDebug(f)
 	}
 }
@@ -147,11 +159,9 @@ func (l *loader) miniDebug(f *File) {
 		f.warn(WarnSection, "section .gnu_debugdata: %v", err)
 		return
 	}
-	for i := range m.sections {
-		if m.sections[i].typ == shtSymtab {
-			if err := l.table(m, &m.sections[i], i); err != nil {
-				f.warn(WarnSymbols, "section .gnu_debugdata: %v", err)
-			}
+	if i := slices.IndexFunc(m.sections, func(s section) bool { return s.typ == shtSymtab }); i >= 0 {
+		if err := l.table(m, &m.sections[i], i); err != nil {
+			f.warn(WarnSymbols, "section .gnu_debugdata: %v", err)
 		}
 	}
 }
@@ -188,26 +198,43 @@ func (l *loader) table(f *File, s *section, index int) error {
 	if str.typ == shtNobits {
 		return fmt.Errorf("section %d, its strings, is not in the file", s.link)
 	}
-	raw, err := f.contents(s)
-	if err != nil {
-		return err
-	}
 	names, err := f.strings(str)
 	if err != nil {
 		return err
 	}
+	raw := rawTable{r: f.r, off: s.off, size: s.size, names: names}
+	if s.flags&shfCompressed != 0 {
+		b, err := f.contents(s)
+		if err != nil {
+			return err
+		}
+		raw = memTable(b, names)
+	} else if s.size > uint64(f.size) || s.off > uint64(f.size)-s.size {
+		return &decode.Error{Offset: int64(s.off), Field: s.name, Why: fmt.Sprintf("%d bytes wanted, but the file has %d", s.size, f.size)}
+	}
 	if s.typ == shtDynsym {
-		l.raw[s] = rawTable{raw, names}
+		l.tables[s] = raw
 	}
 	var xindex []byte
-	for _, x := range f.sections {
-		if x.typ == shtSymtabShndx && int(x.link) == index {
-			if xindex, err = f.contents(&x); err != nil {
-				return err
-			}
+	if i := slices.IndexFunc(f.sections, func(x section) bool { return x.typ == shtSymtabShndx && int(x.link) == index }); i >= 0 {
+		if xindex, err = f.contents(&f.sections[i]); err != nil {
+			return err
 		}
 	}
-	return l.add(f, raw, names, xindex)
+	return l.add(f, raw, xindex)
+}
+
+// A rawTable is a symbol table as it is in the file, with its strings.
+type rawTable struct {
+	r     io.ReaderAt
+	off   uint64
+	size  uint64
+	names *stringTable
+}
+
+// memTable returns a table that is in memory.
+func memTable(b []byte, names *stringTable) rawTable {
+	return rawTable{r: bytes.NewReader(b), size: uint64(len(b)), names: names}
 }
 
 const shtSymtabShndx = 18
@@ -306,112 +333,177 @@ func (l *loader) offset(addr uint64, r *sectionRule) (uint64, bool) {
 	return addr - l.last.vaddr + l.last.off, true
 }
 
-// add adds the symbols in raw, of which xindex has the section numbers that
-// do not fit in 16 bits.
-func (l *loader) add(f *File, raw []byte, names *stringTable, xindex []byte) error {
+// add adds the symbols of a table, of which xindex has the section numbers
+// that do not fit in 16 bits.
+func (l *loader) add(f *File, raw rawTable, xindex []byte) error {
 	if len(l.t.tabs) == maxTables {
 		return fmt.Errorf("more than %d symbol tables", maxTables)
 	}
-	size := int(f.symSize())
-	n := len(raw) / size
-	if err := f.budget.Alloc(int64(n)*32, "elf: symbols"); err != nil {
-		return err
-	}
-	rules := l.rules(f)
-	opd := l.place.opd(f)
-	var order binary.ByteOrder = binary.LittleEndian
+	c := symbolReader{l: l, f: f, order: binary.LittleEndian, tab: uint8(len(l.t.tabs)), names: raw.names, xindex: xindex, rules: l.rules(f), opd: l.place.opd(f)}
 	if f.big {
-		order = binary.BigEndian
+		c.order = binary.BigEndian
 	}
-	tab := uint8(len(l.t.tabs))
-	l.t.tabs = append(l.t.tabs, names)
-	if cap(l.t.syms) == 0 {
+	if f.machine == MachineARM || f.machine == MachineAArch64 || f.machine == MachineRISCV {
+		text, err := raw.names.whole()
+		if err != nil {
+			return err
+		}
+		c.text = text
+	}
+	l.t.tabs = append(l.t.tabs, raw.names)
+	size := f.symSize()
+	n := raw.size / size
+	if l.only == nil && cap(l.t.syms) == 0 {
+		if err := f.budget.Alloc(int64(n)*24, "elf: symbols"); err != nil {
+			return err
+		}
 		l.t.syms = make([]symbol, 0, n)
 	}
-	text := ""
-	mapping := f.machine == MachineARM || f.machine == MachineAArch64 || f.machine == MachineRISCV
-	if mapping {
-		var err error
-		if text, err = names.whole(); err != nil {
+	const chunk = 4096
+	buf := make([]byte, size*min(n, chunk))
+	for i := uint64(0); i < n; i += chunk {
+		b := buf[:size*min(n-i, chunk)]
+		if m, err := raw.r.ReadAt(b, int64(raw.off+i*size)); m < len(b) {
+			return fmt.Errorf("offset %#x: symbols: %w", raw.off+i*size, err)
+		}
+		before := cap(l.t.syms)
+		for j := range uint64(len(b)) / size {
+			c.symbol(int(i+j), b[j*size:][:size])
+		}
+		if err := f.budget.Alloc(int64(cap(l.t.syms)-before)*24, "elf: symbols"); err != nil {
 			return err
 		}
 	}
-	for i := range n {
-		b := raw[i*size:][:size]
-		name := order.Uint32(b)
-		var value, length uint64
-		var info, other byte
-		var shndx uint32
-		if size == 24 {
-			info, other, shndx = b[4], b[5], uint32(order.Uint16(b[6:]))
-			value, length = order.Uint64(b[8:]), order.Uint64(b[16:])
-		} else {
-			value, length = uint64(order.Uint32(b[4:])), uint64(order.Uint32(b[8:]))
-			info, other, shndx = b[12], b[13], uint32(order.Uint16(b[14:]))
-		}
-		typ := info & 15
-		if shndx == shnUndef || shndx == shnAbs || name == 0 || uint64(name) >= names.size {
-			continue
-		}
-		label := typ == sttNotype && other&3 != stvHidden && other&3 != stvInternal
-		if typ != sttFunc && typ != sttIfunc && typ != sttObject && !label {
-			continue
-		}
-		if shndx == shnXIndex {
-			if len(xindex)/4 <= i {
-				continue
-			}
-			shndx = order.Uint32(xindex[i*4:])
-		}
-		if mapping && text[name] == '$' && isMapping(text[name:]) {
-			continue
-		}
-		if f.machine == MachineARM && typ == sttFunc {
-			value &^= 1
-		}
-		if opd.data != nil && shndx == opd.index {
-			at := value - opd.addr
-			if at > uint64(len(opd.data)) || uint64(len(opd.data))-at < 8 {
-				continue
-			}
-			value = order.Uint64(opd.data[at:])
-			if shndx = f.sectionAt(value); shndx == shnUndef {
-				continue
-			}
-		}
-		var r sectionRule
-		switch {
-		case uint64(shndx) < uint64(len(rules)):
-			r = rules[shndx]
-		case len(rules) == 0 && shndx < 0xff00:
-			r = sectionRule{keep: true, end: math.MaxUint64} // no sections: from .dynamic
-		}
-		if !r.keep || label && !r.label {
-			continue
-		}
-		addr := value
-		if l.space == Offsets && f.typ == TypeRel && len(l.place.loads) == 0 && uint64(shndx) < uint64(len(f.sections)) {
-			addr += f.sections[shndx].addr
-		}
-		start, ok := l.offset(addr, &r)
-		if !ok {
-			continue
-		}
-		s := symbol{start: start, end: addClamp(start, length), name: name, tab: tab}
-		if length == 0 {
-			s.end = r.end
-			s.flags |= symSizeless
-		}
-		switch info >> 4 {
-		case stbLocal:
-		case stbWeak:
-			s.flags |= symWeak
-		default:
-			s.flags |= symGlobal
-		}
-		l.t.syms = append(l.t.syms, s)
-	}
 	return nil
+}
+
+// A symbolReader decodes the symbols of one table.
+type symbolReader struct {
+	l      *loader
+	f      *File
+	order  binary.ByteOrder
+	tab    uint8
+	names  *stringTable
+	text   string // all of names, on machines with mapping symbols
+	xindex []byte
+	rules  []sectionRule
+	opd    descriptors
+}
+
+// symbol decodes symbol i of the table (Elf32_Sym, Elf64_Sym) and adds it if
+// it is one that names code or data.
+func (c *symbolReader) symbol(i int, b []byte) {
+	order, f, l := c.order, c.f, c.l
+	name := order.Uint32(b)
+	var value, length uint64
+	var info, other byte
+	var shndx uint32
+	if len(b) == 24 {
+		info, other, shndx = b[4], b[5], uint32(order.Uint16(b[6:]))
+		value, length = order.Uint64(b[8:]), order.Uint64(b[16:])
+	} else {
+		value, length = uint64(order.Uint32(b[4:])), uint64(order.Uint32(b[8:]))
+		info, other, shndx = b[12], b[13], uint32(order.Uint16(b[14:]))
+	}
+	typ := info & 15
+	if shndx == shnUndef || shndx == shnAbs || name == 0 || uint64(name) >= c.names.size {
+		return
+	}
+	label := typ == sttNotype && other&3 != stvHidden && other&3 != stvInternal
+	if typ != sttFunc && typ != sttIfunc && typ != sttObject && !label {
+		return
+	}
+	if shndx == shnXIndex {
+		if len(c.xindex)/4 <= i {
+			return
+		}
+		shndx = order.Uint32(c.xindex[i*4:])
+	}
+	if c.text != "" && c.text[name] == '$' && isMapping(c.text[name:]) {
+		return
+	}
+	if f.machine == MachineARM && typ == sttFunc {
+		value &^= 1
+	}
+	if c.opd.data != nil && shndx == c.opd.index {
+		if value, shndx = c.opd.code(value, order); shndx == shnUndef {
+			return
+		}
+	}
+	var r *sectionRule
+	switch {
+	case uint64(shndx) < uint64(len(c.rules)):
+		r = &c.rules[shndx]
+	case len(c.rules) == 0 && shndx < 0xff00:
+		r = &anySection
+	}
+	if r == nil || !r.keep || label && !r.label {
+		return
+	}
+	if l.space == Offsets && f.typ == TypeRel && len(l.place.loads) == 0 && uint64(shndx) < uint64(len(f.sections)) {
+		value += f.sections[shndx].addr
+	}
+	start, ok := l.offset(value, r)
+	if !ok {
+		return
+	}
+	s := symbol{start: start, end: addClamp(start, length), name: name, tab: c.tab}
+	if length == 0 {
+		s.end = r.end
+		s.flags |= symSizeless
+	}
+	switch info >> 4 {
+	case stbLocal:
+	case stbWeak:
+		s.flags |= symWeak
+	default:
+		s.flags |= symGlobal
+	}
+	if l.only == nil {
+		l.t.syms = append(l.t.syms, s)
+	} else {
+		l.keep(s)
+	}
+}
+
+// anySection is for files without sections, whose symbols come from .dynamic.
+var anySection = sectionRule{keep: true, end: math.MaxUint64}
+
+// A barrier is the last start of a symbol in front of an address that was not
+// kept. It matters as it ends those without a size.
+type barrier struct {
+	start uint64
+	index int // in Table.syms of the symbol that stands for it, and one more
+}
+
+// keep adds a symbol that holds one of the addresses in l.only. Of any other
+// it keeps the start, as a symbol that holds nothing, if no later start is
+// known before the same address.
+func (l *loader) keep(s symbol) {
+	i := l.near
+	if i > 0 && l.only[i-1] >= s.start || i < len(l.only) && l.only[i] < s.start || i > len(l.only) {
+		i, _ = slices.BinarySearch(l.only, s.start)
+		l.near = i
+	}
+	if i == len(l.only) {
+		return // it is behind all of them
+	}
+	if l.only[i] < s.end {
+		l.t.syms = append(l.t.syms, s)
+		return
+	}
+	b := &l.behind[i]
+	if b.index > 0 && s.start < b.start {
+		return
+	}
+	s.end = s.start
+	s.flags &^= symSizeless
+	if b.start = s.start; b.index > 0 && b.index == len(l.t.syms) {
+		l.t.syms[b.index-1] = s
+		return
+	}
+	l.t.syms = append(l.t.syms, s)
+	b.index = len(l.t.syms)
 }
 
 // isMapping reports whether a name that begins with $ marks code or data for
@@ -445,24 +537,20 @@ func (f *File) layout() map[uint32]uint64 {
 	return out
 }
 
-// sectionAt returns the index of the section in memory that holds an address,
-// and 0 if there is none.
-func (f *File) sectionAt(addr uint64) uint32 {
-	for i, s := range f.sections {
-		if s.flags&shfAlloc != 0 && addr-s.addr < s.size {
-			return uint32(i)
-		}
-	}
-	return 0
+// descriptors are the section .opd of a 64-bit PowerPC file (ELF ABI v1):
+// function symbols point to descriptors there, of which the first word is the
+// address of the code.
+type descriptors struct {
+	index    uint32
+	addr     uint64
+	data     []byte
+	sections []codeSection // by address
 }
 
-// A descriptors section is the .opd of a 64-bit PowerPC file (ELF ABI v1): function
-// symbols point to descriptors there, of which the first word is the address
-// of the code.
-type descriptors struct {
-	index uint32
-	addr  uint64
-	data  []byte
+// A codeSection is a section in memory and its index.
+type codeSection struct {
+	addr, size uint64
+	index      uint32
 }
 
 // opd reads the function descriptors for the symbols of sym, the file itself
@@ -481,7 +569,34 @@ func (f *File) opd(sym *File) descriptors {
 			f.warn(WarnSymbols, "section .opd: %v", err)
 			break
 		}
-		return descriptors{uint32(i), s.addr, b}
+		d := descriptors{index: uint32(i), addr: s.addr, data: b}
+		for i, s := range f.sections {
+			if s.flags&shfAlloc != 0 && s.size > 0 {
+				d.sections = append(d.sections, codeSection{s.addr, s.size, uint32(i)})
+			}
+		}
+		slices.SortStableFunc(d.sections, func(a, b codeSection) int { return cmp.Compare(a.addr, b.addr) })
+		return d
 	}
 	return descriptors{}
+}
+
+// code returns the address that the descriptor at addr points to, and the
+// index of its section; 0 if there is none.
+func (d *descriptors) code(addr uint64, order binary.ByteOrder) (uint64, uint32) {
+	at := addr - d.addr
+	if at > uint64(len(d.data)) || uint64(len(d.data))-at < 8 {
+		return 0, shnUndef
+	}
+	code := order.Uint64(d.data[at:])
+	i, _ := slices.BinarySearchFunc(d.sections, code, func(s codeSection, a uint64) int {
+		if s.addr <= a {
+			return -1
+		}
+		return 1
+	})
+	if i == 0 || code-d.sections[i-1].addr >= d.sections[i-1].size {
+		return 0, shnUndef
+	}
+	return code, d.sections[i-1].index
 }

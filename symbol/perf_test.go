@@ -150,8 +150,8 @@ func TestRowsPerf(t *testing.T) {
 			home := t.TempDir()
 			file := filepath.Join(home, "perf.data")
 			r := perftest.PerfIn(t, home, home, nil, append([]string{"record", "-q", "-o", file}, tt.args...)...)
-			if _, err := os.Stat(file); err != nil {
-				t.Skipf("NOTICE: perf cannot record here: %s", r.Stderr)
+			if _, err := os.Stat(file); err != nil || r.Code != 0 {
+				t.Skipf("NOTICE: perf cannot record here: status %d: %s", r.Code, r.Stderr)
 			}
 			compareRows(t, file, home)
 		})

@@ -178,10 +178,19 @@ type finder interface {
 // same name of a megabyte.
 const maxCopy = 4096
 
-// name looks up the locations of t. The finder's addresses are those of the
-// locations and shift more.
-func (t *task) name(p *profile.Profile, f finder, shift uint64, demangle func(string) string) {
+// sort sorts the locations of t by address, and returns the addresses.
+func (t *task) sort(p *profile.Profile) []uint64 {
 	slices.SortStableFunc(t.locs, func(a, b int32) int { return cmp.Compare(p.Locations[a].Addr, p.Locations[b].Addr) })
+	addrs := make([]uint64, len(t.locs))
+	for i, l := range t.locs {
+		addrs[i] = p.Locations[l].Addr
+	}
+	return addrs
+}
+
+// name looks up the locations of t, which are sorted. The finder's addresses
+// are those of the locations and shift more.
+func (t *task) name(p *profile.Profile, f finder, shift uint64, demangle func(string) string) {
 	t.named = make([]int32, len(t.locs))
 	seen := map[int]int32{}
 	for n, l := range t.locs {
@@ -209,11 +218,12 @@ func asIs(name string) string { return name }
 // resolve names the locations of one object.
 func (r *resolver) resolve(ctx context.Context, t *task) {
 	obj := &r.p.Objects[t.object]
+	addrs := t.sort(r.p)
 	switch obj.Kind {
 	case profile.KindFile:
-		r.file(ctx, t, obj, store.ELF)
+		r.file(ctx, t, obj, store.ELF, addrs)
 	case profile.KindVDSO:
-		r.file(ctx, t, obj, store.VDSO)
+		r.file(ctx, t, obj, store.VDSO, addrs)
 		if t.out.Reason == NotFound || t.out.Reason == NoBuildID {
 			t.out.Reason = NoVDSO
 		}
@@ -293,7 +303,8 @@ func hasID(f *objfile.File, k store.Key) bool {
 
 // file names the locations of an object that is an ELF file: of its own
 // symbols, and of its separate debug file if it has only some.
-func (r *resolver) file(ctx context.Context, t *task, obj *profile.Object, kind store.Kind) {
+func (r *resolver) file(ctx context.Context, t *task, obj *profile.Object, kind store.Kind, addrs []uint64) {
+	o := objfile.SymbolOptions{Only: addrs}
 	b := decode.NewBudget(r.o.Limits)
 	f, sf, err := r.open(ctx, key(obj, kind), b)
 	if f != nil {
@@ -314,11 +325,11 @@ func (r *resolver) file(ctx context.Context, t *task, obj *profile.Object, kind 
 	var tab *objfile.Table
 	switch {
 	case f != nil && debug != nil:
-		tab, err = debug.SymbolsWith(f, objfile.SymbolOptions{})
+		tab, err = debug.SymbolsWith(f, o)
 	case f != nil:
-		tab, err = f.Symbols(objfile.SymbolOptions{})
+		tab, err = f.Symbols(o)
 	case debug != nil:
-		tab, err = debug.Symbols(objfile.SymbolOptions{})
+		tab, err = debug.Symbols(o)
 	}
 	t.warn(f)
 	t.warn(debug)
