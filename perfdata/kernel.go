@@ -1,6 +1,8 @@
 package perfdata
 
 import (
+	"slices"
+
 	"github.com/perfark/perfark/buildid"
 	"github.com/perfark/perfark/internal/decode"
 )
@@ -140,12 +142,9 @@ func (d *Decoder) decodeMmap(c *decode.Cursor, m Meta) Record {
 		Len:    c.Uint64("mmap2.len"),
 		Pgoff:  c.Uint64("mmap2.pgoff"),
 	}
-	if m.Misc&MiscMmapBuildID != 0 {
-		n := int(c.Uint8("mmap2.build_id_size"))
-		c.Skip(3, "mmap2.build_id_size")
-		if b := c.Bytes(20, "mmap2.build_id"); b != nil {
-			d.mmap.BuildID = buildid.New(b[:min(n, 20)])
-		}
+	if id, ok := d.mmapBuildID(c); ok && m.Misc&MiscMmapBuildID != 0 {
+		d.mmap.BuildID = id
+		c.Skip(24, "mmap2.build_id")
 	} else {
 		d.mmap.Maj = c.Uint32("mmap2.maj")
 		d.mmap.Min = c.Uint32("mmap2.min")
@@ -156,6 +155,34 @@ func (d *Decoder) decodeMmap(c *decode.Cursor, m Meta) Record {
 	d.mmap.Flags = c.Uint32("mmap2.flags")
 	d.mmap.Name = c.CString("mmap2.filename")
 	return &d.mmap
+}
+
+// mmapBuildID looks whether a build id follows: its size in a byte, three bytes
+// of zero, and 20 bytes, with zeros behind the id. ok is false if it can be
+// none.
+//
+// The bit in misc does not prove it. The kernel writes an mmap for all events
+// that listen from one header, and does not take the bit off again for those
+// that did not ask for build ids (perf_event_mmap_output in
+// kernel/events/core.c): next to perf record --buildid-mmap, the recordings of
+// others have it on records with a device and an inode. perf 6.1 dies of them.
+// A device of a small number may look like a short id; that it is believed to
+// be only if some event asked for ids.
+func (d *Decoder) mmapBuildID(c *decode.Cursor) (id buildid.ID, ok bool) {
+	b := c.Peek(24)
+	if len(b) < 24 || b[0] > 20 || b[1]|b[2]|b[3] != 0 {
+		return "", false
+	}
+	n := int(b[0])
+	if buildid.New(b[4+n:]) != "" {
+		return "", false
+	}
+	const minors = 1 << 20 // of a device
+	asked := func(e Event) bool { return e.Attr.Flags.Has(FlagBuildID) }
+	if n > 0 && n <= 8 && order(c.Big()).Uint32(b[4:]) < minors && !slices.ContainsFunc(d.f.events, asked) {
+		return "", false
+	}
+	return buildid.New(b[4 : 4+n]), true
 }
 
 func (d *Decoder) decodeNamespaces(c *decode.Cursor, m Meta) Record {

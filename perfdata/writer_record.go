@@ -197,7 +197,8 @@ func (e *encoder) mmap(r *Mmap) error {
 	e.u64(r.Len)
 	e.u64(r.Pgoff)
 	if r.Type == RecordMmap2 {
-		if r.Misc&MiscMmapBuildID != 0 {
+		device := r.Maj|r.Min != 0 || r.Ino|r.InoGen != 0 // see Decoder.mmapBuildID
+		if r.Misc&MiscMmapBuildID != 0 && !device {
 			if len(r.BuildID) > buildIDMax {
 				return fmt.Errorf("a build id of %d bytes: at most %d fit", len(r.BuildID), buildIDMax)
 			}

@@ -88,6 +88,10 @@ func (c *Cursor) take(n int, field string) []byte {
 // Bytes reads n bytes. They alias the input.
 func (c *Cursor) Bytes(n int, field string) []byte { return c.take(n, field) }
 
+// Peek returns the next n bytes, or as many as there are, and leaves them
+// unread. They alias the input.
+func (c *Cursor) Peek(n int) []byte { return c.b[:min(max(n, 0), len(c.b))] }
+
 // Skip skips n bytes.
 func (c *Cursor) Skip(n int, field string) { c.take(n, field) }
 
