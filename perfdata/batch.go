@@ -96,6 +96,7 @@ type BatchReader struct {
 	queue  []*Batch
 	pos    uint64
 	stream int // index of the stream
+	cur    stream
 	last   int // index of the last stream, plus one
 
 	off int64  // of win in the stream
@@ -149,7 +150,8 @@ func (f *File) one(stream int) *BatchReader {
 
 func (r *BatchReader) startStream() {
 	if r.stream < len(r.f.streams) {
-		r.off = r.f.streams[r.stream].start
+		r.cur = r.f.streams[r.stream]
+		r.off = r.cur.start
 	}
 	r.win = nil
 }
@@ -200,7 +202,7 @@ func (r *BatchReader) step() error {
 		r.countUnknown()
 		return io.EOF
 	}
-	s := &r.f.streams[r.stream]
+	s := &r.cur
 	if r.off >= s.end {
 		r.endStream()
 		return nil
@@ -233,7 +235,7 @@ func (r *BatchReader) step() error {
 
 // fill reads the next chunk.
 func (r *BatchReader) fill() error {
-	s := &r.f.streams[r.stream]
+	s := &r.cur
 	n := int(min(chunkSize, s.end-r.off))
 	buf := r.buf
 	r.buf = nil
@@ -248,8 +250,7 @@ func (r *BatchReader) fill() error {
 		}
 		// The file became shorter while it was read.
 		r.note(Damage{Name: s.name, Offset: r.off + int64(m), Len: s.end - r.off - int64(m), What: "data: the file ended before its size at the start"})
-		s = &stream{name: s.name, r: s.r, start: s.start, end: r.off + int64(m)}
-		r.f.streams[r.stream].end = s.end
+		s.end = r.off + int64(m)
 		if m == 0 {
 			r.buf = buf
 			return nil
@@ -452,7 +453,7 @@ func (r *BatchReader) endStream() {
 	}
 	r.flushOut()
 	if len(r.out) > 0 {
-		r.note(Damage{Name: r.f.streams[r.stream].name, Offset: r.outAt(), Len: int64(len(r.out)), What: "compressed data ends inside a record"})
+		r.note(Damage{Name: r.cur.name, Offset: r.outAt(), Len: int64(len(r.out)), What: "compressed data ends inside a record"})
 	}
 	r.stopInflater()
 	r.out, r.marks, r.outLost, r.zbad = nil, nil, false, false
@@ -524,7 +525,7 @@ func (r *BatchReader) lose(n int) {
 
 // seek moves towards the next place where records can be seen.
 func (r *BatchReader) seek() error {
-	s := &r.f.streams[r.stream]
+	s := &r.cur
 	end := r.off+int64(len(r.win)) >= s.end
 	if !end && len(r.win) < chunkSize {
 		return r.fill()
@@ -557,7 +558,7 @@ func (r *BatchReader) seek() error {
 // endSeek notes what was lost up to end.
 func (r *BatchReader) endSeek(end int64) {
 	r.seeking = false
-	s := &r.f.streams[r.stream]
+	s := &r.cur
 	what := decodeWhy(r.lostWhy)
 	if end >= s.end && end-r.lostAt > maxSeek {
 		what += "; no record found behind it"

@@ -141,6 +141,10 @@ func (t *eventTable) makeDense() {
 // A Decoder decodes records of one File. It is for one goroutine; make one for
 // each.
 type Decoder struct {
+	// Stream is the Stream of the Batch that is decoded: File.Damage then
+	// names the right file of a directory.
+	Stream int
+
 	f     *File
 	tab   *eventTable
 	big   bool
@@ -391,7 +395,11 @@ func (d *Decoder) note(off int64, n int, err error) error {
 			off = e.Offset
 		}
 	}
-	d.f.AddDamage(Damage{Name: d.f.name, Offset: off, Len: int64(n), What: what})
+	name := d.f.name
+	if d.Stream >= 0 && d.Stream < len(d.f.streams) {
+		name = d.f.streams[d.Stream].name
+	}
+	d.f.AddDamage(Damage{Name: name, Offset: off, Len: int64(n), What: what})
 	return err
 }
 

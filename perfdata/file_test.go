@@ -425,6 +425,32 @@ func TestBombs(t *testing.T) {
 	}
 }
 
+// TestWindow: a window larger than allowed is a LimitError, in a whole file
+// and in records.
+func TestWindow(t *testing.T) {
+	w, err := zstd.NewWriter(nil, zstd.WithWindowSize(1<<20), zstd.WithSingleSegment(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	w.Reset(&out)
+	w.Write(make([]byte, 1<<20)) // a stream whose size is not known when it begins
+	w.Flush()
+	w.Write(perftest.Data(t, small))
+	w.Close()
+	o := Options{Limits: decode.Limits{Bytes: 1 << 16}}
+	var e *decode.LimitError
+	_, err = New(bytes.NewReader(out.Bytes()), int64(out.Len()), "x", o)
+	if !errors.As(err, &e) || e.What != "zstd: window" {
+		t.Errorf("file: %v", err)
+	}
+	b := perftest.Data(t, fmt.Sprintf("raw type=81 hex:%x", out.Bytes()))
+	f := open(t, b, o)
+	if _, err = f.Records().Next(); !errors.As(err, &e) || e.What != "zstd: COMPRESSED records: window" {
+		t.Errorf("records: %v", err)
+	}
+}
+
 // zstdRecords returns a recording whose records are one zstd stream in
 // COMPRESSED records of at most split bytes.
 func zstdRecords(t testing.TB, verb string, split int, n int) []byte {
@@ -641,6 +667,21 @@ func TestHostileDirectory(t *testing.T) {
 	dmg := f.Damage()
 	if len(dmg) != 2 || !strings.HasSuffix(dmg[0].What, "data.3: is a symbolic link, not a regular file") || !strings.Contains(dmg[1].What, "data.4: is not a regular file: p") {
 		t.Errorf("damage %q", dmg)
+	}
+	// Damage names its file.
+	if err := os.WriteFile(filepath.Join(d, "data.5"), []byte{3, 0, 0, 0, 0, 0, 16, 0, 1, 2, 3, 4, 5, 6, 7, 8}, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g, err := Open(d, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	for _, next := range []func() (Record, error){g.Records().Next, g.Ordered(OrderOptions{}).Next} {
+		names(t, next)
+		if dmg := g.Damage(); len(dmg) != 3 || dmg[2].Name != filepath.Join(d, "data.5") || dmg[2].What != "sample_id: 32 bytes wanted, but only 8 follow" {
+			t.Errorf("damage %q", dmg)
+		}
 	}
 	os.Remove(filepath.Join(d, "data"))
 	if _, err := Open(d, Options{}); !errors.Is(err, ErrNotPerfData) || !strings.HasSuffix(err.Error(), `a directory without a file "data"`) {

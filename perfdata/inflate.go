@@ -17,21 +17,22 @@ import (
 // yields what it decompressed, or nil if it wants more input.
 type inflater struct {
 	in   []byte
-	err  error // why the decoder ended
+	max  uint64 // bytes of the window
+	err  error  // why the decoder ended
 	next func() ([]byte, bool)
 	stop func()
 }
 
 var errStopped = errors.New("stopped")
 
-func newInflater() *inflater {
-	z := new(inflater)
+func newInflater(window uint64) *inflater {
+	z := &inflater{max: window}
 	z.next, z.stop = iter.Pull(z.run)
 	return z
 }
 
 func (z *inflater) run(yield func([]byte) bool) {
-	dec, err := zstd.NewReader(pieces{z, yield}, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow), zstd.WithDecoderLowmem(true))
+	dec, err := zstd.NewReader(pieces{z, yield}, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(z.max), zstd.WithDecoderLowmem(true))
 	if err != nil {
 		z.err = err
 		return
@@ -72,7 +73,7 @@ var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 // startInflate begins with the COMPRESSED record at the window's begin, which
 // is whole.
 func (r *BatchReader) startInflate(typ Type, size int) error {
-	s := &r.f.streams[r.stream]
+	s := &r.cur
 	rec, err := r.try.Decode(r.win[:size], r.off)
 	if err != nil {
 		r.damaged(err)
@@ -86,7 +87,7 @@ func (r *BatchReader) startInflate(typ Type, size int) error {
 	}
 	if r.zbad || r.z == nil {
 		r.stopInflater()
-		r.z, r.zbad = newInflater(), false
+		r.z, r.zbad = newInflater(r.f.window()), false
 		r.f.addInflater(r.z)
 	}
 	if len(r.out) > 0 && r.outLost && bytes.HasPrefix(data, zstdMagic) {
@@ -109,6 +110,10 @@ func (r *BatchReader) inflate() error {
 			if why == nil || why == io.EOF {
 				why = io.ErrUnexpectedEOF
 			}
+			if errors.Is(why, zstd.ErrWindowSizeExceeded) {
+				r.cutOut()
+				return fmt.Errorf("%s: offset %#x: %w", r.cur.name, r.zoff, r.f.windowError("zstd: COMPRESSED records"))
+			}
 			r.cutOut()
 			r.bad(r.zoff, r.zsize, &decode.Error{Offset: r.zoff, Field: "compressed", Why: fmt.Sprintf("zstd: %v", why)})
 			r.zbad = true
@@ -125,7 +130,7 @@ func (r *BatchReader) inflate() error {
 		r.zout += int64(len(b))
 		if err := r.f.inflated(r.zin, r.zout, "zstd: COMPRESSED records"); err != nil {
 			r.flushOut()
-			return fmt.Errorf("%s: offset %#x: %w", r.f.streams[r.stream].name, r.zoff, err)
+			return fmt.Errorf("%s: offset %#x: %w", r.cur.name, r.zoff, err)
 		}
 		if cap(r.out)-len(r.out) < len(b) {
 			old := r.out
@@ -148,7 +153,7 @@ func (r *BatchReader) endRecord() {
 // bad queues a Bad for what stands at off.
 func (r *BatchReader) bad(off int64, size int, err error) {
 	r.flushOut()
-	r.note(Damage{Name: r.f.streams[r.stream].name, Offset: off, Len: int64(size), What: decodeWhy(err)})
+	r.note(Damage{Name: r.cur.name, Offset: off, Len: int64(size), What: decodeWhy(err)})
 	b := &Bad{Meta: Meta{Size: size, Offset: off}, Err: err}
 	if len(r.win) >= 8 {
 		b.Type, b.Misc, _ = RecordHeader(r.win, r.f.hdr.Big)
@@ -204,7 +209,7 @@ func (r *BatchReader) flushOut() {
 // badOut queues a Bad for decompressed data.
 func (r *BatchReader) badOut(size int, what string) {
 	at := r.outAt()
-	r.note(Damage{Name: r.f.streams[r.stream].name, Offset: at, Len: int64(size), What: "in compressed data: " + what})
+	r.note(Damage{Name: r.cur.name, Offset: at, Len: int64(size), What: "in compressed data: " + what})
 	b := &Bad{Meta: Meta{Size: size, Offset: at}, Err: &decode.Error{Offset: at, Field: "compressed", Why: what}}
 	r.push(&Batch{Stream: r.stream, Offset: at, Bad: b})
 }
@@ -212,7 +217,7 @@ func (r *BatchReader) badOut(size int, what string) {
 // dropOut leaves out n bytes of r.out, which are lost.
 func (r *BatchReader) dropOut(n int) {
 	if n > 0 {
-		r.note(Damage{Name: r.f.streams[r.stream].name, Offset: r.outAt(), Len: int64(n), What: "in compressed data: skipped to the next record"})
+		r.note(Damage{Name: r.cur.name, Offset: r.outAt(), Len: int64(n), What: "in compressed data: skipped to the next record"})
 		r.dropQuiet(n)
 	}
 }

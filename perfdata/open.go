@@ -20,11 +20,22 @@ import (
 	"github.com/perfark/perfark/internal/decode"
 )
 
-// Decompressors take memory for a window whose size the input names.
-const (
-	maxZstdWindow = 128 << 20 // that of zstd -19 --long=27
-	maxXZDict     = 64 << 20  // that of xz -9
-)
+// Decompressors take memory for a window whose size the input names. This is
+// what they may, unless Limits.Bytes says otherwise: the windows of zstd
+// --long=27 and of xz -9.
+const maxWindow = 128 << 20
+
+// window returns how large a decompressor's window may be, in bytes.
+func (f *File) window() uint64 {
+	if n := f.opt.Limits.Bytes; n > 0 {
+		return uint64(min(max(n, 1<<10), 1<<31))
+	}
+	return maxWindow
+}
+
+func (f *File) windowError(what string) error {
+	return &decode.LimitError{What: what + ": window", Limit: int64(f.window()), Want: int64(f.window()) + 1, Option: "--max-input-bytes"}
+}
 
 // Compressed data may be this much larger than what it was made of, if
 // Limits.Bytes does not say otherwise: recordings reach a factor of 20, bombs
@@ -191,10 +202,10 @@ func (f *File) unwrap(kind string, src io.Reader) error {
 	case "gzip":
 		r, err = gzip.NewReader(in)
 	case "xz":
-		r, err = xz.NewReader(in, maxXZDict)
+		r, err = xz.NewReader(in, uint32(f.window()))
 	case "zstd":
 		var z *zstd.Decoder
-		z, err = zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow), zstd.WithDecoderLowmem(true))
+		z, err = zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(f.window()), zstd.WithDecoderLowmem(true))
 		if err == nil {
 			defer z.Close()
 			r = z
@@ -206,6 +217,9 @@ func (f *File) unwrap(kind string, src io.Reader) error {
 	head := make([]byte, 512)
 	n, err := readHead(r, head)
 	head = head[:n]
+	if errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, xz.ErrMemlimit) {
+		return f.windowError(kind)
+	}
 	if n == 0 && err != nil && err != io.EOF {
 		return fmt.Errorf("%s: %w", kind, err)
 	}

@@ -37,8 +37,9 @@ type OrderedReader struct {
 
 // A queue orders one stream.
 type queue struct {
-	b   *BatchReader
-	max int64
+	b      *BatchReader
+	stream int
+	max    int64
 
 	ready  []item // may be delivered, sorted
 	wait   []item // may not
@@ -72,7 +73,7 @@ func (f *File) Ordered(o OrderOptions) *OrderedReader {
 		o.MaxBytes = 256 << 20
 	}
 	for i := range f.streams {
-		q := &queue{b: f.one(i), max: o.MaxBytes}
+		q := &queue{b: f.one(i), stream: i, max: o.MaxBytes}
 		if i > 0 {
 			// One CPU's, which the kernel has sorted; there are no rounds.
 			q.max = chunkSize
@@ -112,6 +113,7 @@ func (r *OrderedReader) Next() (Record, error) {
 		}
 		r.last = max(r.last, it.time)
 	}
+	r.d.Stream = first.stream
 	rec, err := r.d.Decode(it.data, it.off)
 	if err != nil {
 		typ, misc, size := RecordHeader(it.data, r.d.big)

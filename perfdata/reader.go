@@ -36,7 +36,7 @@ func (r *Reader) Next() (Record, error) {
 		if b.Bad != nil {
 			return b.Bad, nil
 		}
-		r.batch, r.i = b, 0
+		r.batch, r.i, r.d.Stream = b, 0, b.Stream
 	}
 	typ, misc, size := RecordHeader(r.batch.Data[r.i:], r.d.big)
 	b, off := r.batch.Data[r.i:r.i+size], r.batch.At(r.i)
