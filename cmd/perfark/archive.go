@@ -500,13 +500,14 @@ func (c *archiveCmd) printResult(out string, format archive.Format, r *archive.R
 
 // printUnnamed prints which objects have frames without names.
 func (c *archiveCmd) printUnnamed(list []unnamed) {
-	for _, u := range list {
-		if u.Path == "" || u.gap {
-			c.verbosef("no names: %s: %s: %s", cmp.Or(string(u.Path), "no object"), count(u.Samples, "sample"), u.Reason)
-			continue
+	const most = 20
+	for i, u := range list {
+		if i == most && c.verbose == 0 {
+			c.notef("no names: and %s more (-v lists them)", count(len(list)-most, "object"))
+			break
 		}
-		c.notef("no names: %s: %s: %s", u.Path, count(u.Samples, "sample"), u.Reason)
-		if u.Hint != "" {
+		c.notef("no names: %s: %s: %s", cmp.Or(string(u.Path), "[unknown]"), count(u.Samples, "sample"), u.Reason)
+		if u.Hint != "" && !u.gap {
 			c.hintf("%s", u.Hint)
 		}
 	}
