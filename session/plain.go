@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -182,5 +183,34 @@ func (p *plain) samples(ctx context.Context, w *worker, next *atomic.Int64) erro
 		}
 		buf = b
 		w.batch(&perfdata.Batch{Offset: p.bounds[k], Pos: uint64(p.bounds[k] - p.start), Data: b})
+	}
+}
+
+// countCompressed counts the COMPRESSED records of a recording, which a
+// perfdata.BatchReader replaces by what is in them. Up to damage: behind it
+// there is no telling.
+func countCompressed(f *perfdata.File, s *Stats) {
+	r, off, end, ok := f.Plain()
+	if !ok {
+		return
+	}
+	big := f.Header().Big
+	b := bufio.NewReaderSize(io.NewSectionReader(r, off, end-off), 1<<16)
+	for {
+		h, err := b.Peek(8)
+		if err != nil {
+			return
+		}
+		typ, _, size := perfdata.RecordHeader(h, big)
+		switch {
+		case size < 8 || typ == 0 || typ == perfdata.RecordAuxtrace || typ == perfdata.RecordTracingData:
+			return
+		case typ == perfdata.RecordCompressed || typ == perfdata.RecordCompressed2:
+			s.Types[typ]++
+			s.Total++
+		}
+		if n, err := b.Discard(size); n < size || err != nil {
+			return
+		}
 	}
 }

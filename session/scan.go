@@ -81,6 +81,9 @@ func (l *loader) scan(ctx context.Context) error {
 			return err
 		}
 	}
+	if l.plain == nil {
+		countCompressed(l.f, &l.stats)
+	}
 	var sides []side
 	for i := range ws {
 		l.stats.add(&ws[i].stats)
