@@ -28,6 +28,7 @@ type reportCmd struct {
 	header, headerOnly     bool
 	stats                  bool
 	noGroup                bool
+	noBranchStack          bool
 	keepEmpty              bool
 	percentLimit           float64
 	workers                int
@@ -74,6 +75,7 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	fs.BoolVar(&c.headerOnly, "header-only", false, "print the header of the recording alone")
 	fs.BoolVar(&c.stats, "stats", false, "count the records of the recording by type")
 	fs.BoolVar(&c.noGroup, "no-group", false, "show the events of a group one by one")
+	fs.BoolVar(&c.noBranchStack, "no-branch-stack", false, "count samples, not the branches in them (there is nothing else)")
 	fs.BoolVar(&c.keepEmpty, "no-skip-empty", false, "show events without samples too")
 	fs.Float64Var(&c.percentLimit, "percent-limit", 0, "leave out rows below `PCT` percent")
 	fs.IntVarP(&c.workers, "jobs", "j", 0, "use `N` processors (default: all)")
@@ -182,6 +184,9 @@ func (c *reportCmd) run(ctx context.Context, name string) error {
 // explain says on standard error what could not be named and why, by object,
 // most samples first, and what the kernel lost.
 func (c *reportCmd) explain(in *input, res *session.Result, out *symbol.Outcome) {
+	if in.Header().Has(perfdata.FeatureBranchStack) && !c.noBranchStack {
+		c.notef("%s: has branch stacks: samples are counted, not branches, as perf report --no-branch-stack does", in.Name())
+	}
 	missing := out.Missing()
 	if len(missing) > 0 {
 		c.notef("%s", out.Coverage)
@@ -366,9 +371,6 @@ func (a *app) lossError(in *input, res *session.Result) error {
 	}
 	for _, w := range in.Warnings() {
 		a.notef("%s: %s", in.Name(), w)
-	}
-	if h := in.Header(); h.Killed {
-		a.notef("%s: the recorder was killed before it wrote the header: build ids and features are not in the file", in.Name())
 	}
 	if len(damage) > 0 || res.Partial() {
 		return partialf("%s: the recording is damaged: what could be read of it is shown", in.Name())
