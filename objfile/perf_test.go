@@ -296,7 +296,7 @@ func TestStubs(t *testing.T) {
 	perftest.NeedTool(t, "objdump")
 	label := regexp.MustCompile(`(?m)^([0-9a-f]+) <(.+)@plt>:$`)
 	stubs := 0
-	for _, name := range append(builds(t), "/bin/ls", "/usr/bin/perf", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6") {
+	for _, name := range append(builds(t), "/bin/ls", "/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6") {
 		out, err := exec.Command("objdump", "-d", "-j", ".plt", "-j", ".plt.sec", "-j", ".plt.got", name).Output()
 		if err != nil && len(out) == 0 {
 			continue
@@ -310,11 +310,16 @@ func TestStubs(t *testing.T) {
 			addr, _ := strconv.ParseUint(m[1], 16, 64)
 			p, _ := f.load(addr)
 			want := m[2]
+			if stubs%10 == 0 { // as for a profile with a sample here only
+				if tab, err = f.Symbols(SymbolOptions{Only: []uint64{addr - p.vaddr + p.off}}); err != nil {
+					t.Fatal(err)
+				}
+			}
 			s, ok := tab.Lookup(addr - p.vaddr + p.off)
 			got := strings.TrimSuffix(s.Name, "@plt")
 			if strings.HasPrefix(want, "*ABS*") {
 				// of a function that is chosen at run time: we know which
-				if !ok || got == s.Name {
+				if !ok || got == s.Name || strings.HasPrefix(got, "offset_") {
 					t.Errorf("%s: %#x: got %+v, objdump has %s", name, addr, s, want)
 				}
 			} else if want, _, _ = strings.Cut(want, "@"); got != want || !ok {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -76,6 +77,7 @@ func (f *File) plt(l *loader, secs []*section) *Table {
 	if err != nil {
 		f.warn(WarnSymbols, "stubs: %v", err)
 	}
+	p.resolvers(order)
 	if len(slots) > 0 {
 		for _, s := range secs {
 			b, err := f.contents(s)
@@ -230,8 +232,28 @@ type pltWriter struct {
 	l       *loader
 	f       *File
 	section *section
+	chosen  *Table // names the functions that resolvers are of; nil if there are none
 	names   strings.Builder
 	syms    []symbol
+}
+
+// resolvers looks up the functions that are chosen at run time: the stub has
+// the name of the function that the resolver is of.
+func (p *pltWriter) resolvers(order []target) {
+	var only []uint64
+	for _, t := range order {
+		if off, ok := p.l.offset(t.ifunc, &sectionRule{}); ok && t.name == "" && t.ifunc != 0 {
+			only = append(only, off)
+		}
+	}
+	if len(only) == 0 {
+		return
+	}
+	slices.Sort(only)
+	t, err := p.l.self.symbols(p.l.runtime, SymbolOptions{Space: p.l.space, Only: only})
+	if err == nil {
+		p.chosen = t
+	}
 }
 
 // add adds a symbol for the stub at addr, which extends to the next one.
@@ -246,9 +268,9 @@ func (p *pltWriter) add(addr uint64, t target) {
 		return
 	}
 	name := t.name
-	if name == "" && t.ifunc != 0 {
+	if name == "" && t.ifunc != 0 && p.chosen != nil {
 		if off, ok := p.l.offset(t.ifunc, &sectionRule{}); ok {
-			if s, ok := p.l.t.Lookup(off); ok && s.Start == off && len(s.Name) < maxSynthName {
+			if s, ok := p.chosen.Lookup(off); ok && s.Start == off && len(s.Name) < maxSynthName {
 				name = s.Name
 			}
 		}

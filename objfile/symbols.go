@@ -70,7 +70,7 @@ func (f *File) SymbolsWith(runtime *File, o SymbolOptions) (*Table, error) {
 }
 
 func (f *File) symbols(runtime *File, o SymbolOptions) (*Table, error) {
-	l := &loader{space: o.Space, only: o.Only, place: f, tables: map[*section]rawTable{}}
+	l := &loader{space: o.Space, only: o.Only, self: f, runtime: runtime, place: f, tables: map[*section]rawTable{}}
 	if l.only != nil {
 		l.behind = make([]barrier, len(l.only))
 	}
@@ -113,9 +113,10 @@ func (f *File) misplaced() bool {
 
 // A loader collects the symbols of one or several files in one table.
 type loader struct {
-	t     Table
-	space Space
-	place *File // whose headers turn addresses into offsets
+	t             Table
+	space         Space
+	self, runtime *File // whose symbols; runtime may be nil
+	place         *File // the one of them whose headers turn addresses into offsets
 
 	tables map[*section]rawTable // of dynamic symbols, for stubs
 	loaded map[uint32]uint64     // Loaded: where sections begin
