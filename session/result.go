@@ -34,6 +34,7 @@ func (l *loader) result() *Result {
 		o := &p.Objects[i]
 		for _, j := range l.objects.facts[i].oneOf {
 			r.Hit[i] |= r.Hit[j]
+			o.Samples += p.Objects[j].Samples // at most
 		}
 		if o.BuildID == "" && hasID(o.Kind) && r.Hit[i]&HitFrame != 0 {
 			r.MissingIDs = append(r.MissingIDs, int32(i))

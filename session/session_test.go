@@ -468,6 +468,11 @@ func TestBuildIDs(t *testing.T) {
 			slices.Sort(tt.want)
 			for _, o := range []Options{{HitsOnly: true}, {}, {Keep: KeepStacks}} {
 				r := loadData(t, perftest.Data(t, text), o)
+				for i, o := range r.Profile.Objects {
+					if hit := r.Hit[i]&HitFrame != 0; hit != (o.Samples > 0) && len(r.Profile.Samples) > 0 {
+						t.Errorf("%+v: %d samples, hit %b", o, o.Samples, r.Hit[i])
+					}
+				}
 				if got := objectRows(r); !slices.Equal(got, tt.want) {
 					t.Errorf("%+v: got %q\nwant %q", o, got, tt.want)
 				}
