@@ -169,6 +169,9 @@ func (w *worker) run(br *perfdata.BatchReader) error {
 }
 
 func (w *worker) batch(b *perfdata.Batch) {
+	if w.l.o.Progress != nil {
+		w.l.o.Progress(int64(len(b.Data)))
+	}
 	big, fast := w.l.f.Header().Big, w.l.shapes.ok
 	data := b.Data
 	for i := 0; i+8 <= len(data); {

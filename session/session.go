@@ -50,6 +50,11 @@ type Options struct {
 	// are counted in Result.GuestSamples in either case.
 	Guests bool
 
+	// Progress, if set, is told of each piece of the recording whose samples
+	// have been counted: its bytes, decompressed. It is called by many
+	// goroutines.
+	Progress func(bytes int64)
+
 	MaxNodes int // of the index of mappings, 32 bytes each; 0 means 32 Mi
 	MaxDefer int // addresses in deferred call chains, 8 bytes each; 0 means 32 Mi
 }

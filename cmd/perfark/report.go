@@ -264,8 +264,12 @@ func objectText(p *profile.Profile, i int32) string {
 
 // load loads a recording, with progress.
 func (a *app) load(ctx context.Context, in *input, o session.Options) (*session.Result, error) {
-	m := a.meter("reading "+in.Name(), in.Size())
-	_ = m
+	size := in.Size()
+	if in.Header().Has(perfdata.FeatureCompressed) {
+		size = 0 // of what is in it nothing is known
+	}
+	m := a.meter("reading "+in.Name(), size)
+	o.Progress = m.Add
 	res, err := session.Load(ctx, in.File, o)
 	a.meters.stop()
 	return res, err
