@@ -333,3 +333,76 @@ func TestStubs(t *testing.T) {
 	}
 	t.Logf("%d stubs", stubs)
 }
+
+// TestStubsCross names the stubs of other machines, made by clang and lld.
+func TestStubsCross(t *testing.T) {
+	clang, err := exec.LookPath("clang-14")
+	if err != nil {
+		if clang, err = exec.LookPath("clang"); err != nil {
+			t.Skip("NOTICE: no clang here; install it for this test")
+		}
+	}
+	lld, err := exec.LookPath("ld.lld")
+	if err != nil {
+		out, _ := exec.Command("rustc", "--print", "sysroot").Output()
+		found, _ := filepath.Glob(strings.TrimSpace(string(out)) + "/lib/rustlib/*/bin/gcc-ld/ld.lld")
+		if len(found) == 0 {
+			t.Skip("NOTICE: no ld.lld here; install lld for this test")
+		}
+		lld = found[0]
+	}
+	dir := t.TempDir()
+	src := filepath.Join(dir, "p.c")
+	if err := os.WriteFile(src, []byte("int ext_a(int); int ext_b(int); int f(int x) { return ext_a(x) + ext_b(x); }\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		target string
+		flags  []string
+		stubs  []uint64 // from the beginning of .plt
+	}{
+		{"x86_64-linux-gnu", nil, []uint64{16, 32}},
+		{"i386-linux-gnu", nil, []uint64{16, 32}},
+		{"aarch64-linux-gnu", nil, []uint64{32, 48}},
+		{"aarch64-linux-gnu", []string{"-mbranch-protection=standard"}, []uint64{32, 56}},
+		{"armv7-linux-gnueabihf", nil, []uint64{32, 48}},
+		{"riscv64-linux-gnu", nil, []uint64{32, 48}},
+		{"s390x-linux-gnu", nil, []uint64{32, 64}},
+	} {
+		obj, lib := filepath.Join(dir, "p.o"), filepath.Join(dir, "p.so")
+		if out, err := exec.Command(clang, append([]string{"--target=" + tt.target, "-O1", "-fPIC", "-c", src, "-o", obj}, tt.flags...)...).CombinedOutput(); err != nil {
+			t.Logf("NOTICE: %s: %s", tt.target, out)
+			continue
+		}
+		link := []string{"-shared", obj, "-o", lib}
+		if tt.flags != nil {
+			link = append(link, "-z", "force-bti")
+		}
+		if out, err := exec.Command(lld, link...).CombinedOutput(); err != nil {
+			t.Logf("NOTICE: %s: %s", tt.target, out)
+			continue
+		}
+		f := openTest(t, lib)
+		tab, err := f.Symbols(SymbolOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plt := f.section(".plt")
+		for i, want := range []string{".plt", "ext_a@plt", "ext_b@plt"} {
+			at := plt.off
+			if i > 0 {
+				at += tt.stubs[i-1]
+			}
+			for _, o := range []uint64{0, 7} {
+				if s, ok := tab.Lookup(at + o); !ok || s.Name != want || s.Start != at {
+					t.Errorf("%s %q: %#x: got %+v, %v; want %s", tt.target, tt.flags, at+o, s, ok, want)
+				}
+			}
+		}
+		if at, ok := tab.Address("f"); !ok {
+			t.Errorf("%s: no f", tt.target)
+		} else if s, ok := tab.Lookup(at); !ok || s.Name != "f" {
+			t.Errorf("%s: %#x: got %+v", tt.target, at, s)
+		}
+	}
+}

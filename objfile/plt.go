@@ -399,23 +399,28 @@ func (p *pltWriter) arm64(b []byte, slots map[uint64]target) {
 }
 
 // pltSizes is how many bytes the code in front of the stubs has, and each
-// stub, by machine.
-var pltSizes = map[Machine][2]uint64{
-	MachineARM:   {20, 12},
-	MachineRISCV: {32, 16},
-	MachineLoong: {32, 16},
-	MachineS390:  {32, 32},
+// stub, by machine: as binutils makes them, and lld where that differs.
+var pltSizes = map[Machine][][2]uint64{
+	MachineARM:   {{20, 12}, {32, 16}},
+	MachineRISCV: {{32, 16}},
+	MachineLoong: {{32, 16}},
+	MachineS390:  {{32, 32}},
 }
 
 // byOrder names the stubs in .plt, of size bytes, by the order of the
 // relocations, if their number agrees.
 func (p *pltWriter) byOrder(size uint64, order []target) {
-	z, ok := pltSizes[p.f.machine]
-	if !ok || p.section.name != ".plt" || size != z[0]+z[1]*uint64(len(order)) {
+	if p.section.name != ".plt" {
 		return
 	}
-	p.header()
-	for i, t := range order {
-		p.add(p.section.addr+z[0]+z[1]*uint64(i), t)
+	for _, z := range pltSizes[p.f.machine] {
+		if size != z[0]+z[1]*uint64(len(order)) {
+			continue
+		}
+		p.header()
+		for i, t := range order {
+			p.add(p.section.addr+z[0]+z[1]*uint64(i), t)
+		}
+		return
 	}
 }
