@@ -3,6 +3,7 @@ package perfdata
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -13,9 +14,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -451,5 +454,94 @@ func TestBatches(t *testing.T) {
 			t.Errorf("%s: batches hold %d records, Next delivers %d", shortName(name), len(got), len(want))
 		}
 		f.Close()
+	}
+}
+
+// TestParallel: several goroutines that share a BatchReader get all records,
+// in an order that Pos gives back, compressed or not.
+func TestParallel(t *testing.T) {
+	files := map[string][]byte{"plain": benchFile(20000), "zstd": zstdRecords(t, "zstd", 500, 20000)}
+	for name, b := range files {
+		t.Run(name, func(t *testing.T) {
+			f := open(t, b, Options{})
+			var want []uint64
+			readAll(t, f, func(r Record) {
+				if s, ok := r.(*Sample); ok {
+					want = append(want, s.Time)
+				}
+			})
+			type part struct {
+				pos   uint64
+				times []uint64
+			}
+			var mu sync.Mutex
+			var parts []part
+			var wg sync.WaitGroup
+			r := f.Batches(t.Context())
+			for range 8 {
+				wg.Go(func() {
+					d := NewDecoder(f)
+					var s Sample
+					for {
+						batch, err := r.Next()
+						if err != nil {
+							return
+						}
+						p := part{pos: batch.Pos}
+						for i := 0; i < len(batch.Data); {
+							typ, _, size := RecordHeader(batch.Data[i:], false)
+							if typ == RecordSample && d.Sample(batch.Data[i:i+size], batch.At(i), &s) == nil {
+								p.times = append(p.times, s.Time)
+							}
+							i += size
+						}
+						batch.Release()
+						mu.Lock()
+						parts = append(parts, p)
+						mu.Unlock()
+					}
+				})
+			}
+			wg.Wait()
+			slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.pos, b.pos) })
+			var got []uint64
+			for _, p := range parts {
+				got = append(got, p.times...)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%d samples, want %d", len(got), len(want))
+			}
+		})
+	}
+}
+
+// TestCancel: a context that is done ends reading, and its coroutines.
+func TestCancel(t *testing.T) {
+	f := open(t, zstdRecords(t, "zstd", 500, 20000), Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	r := f.Batches(ctx)
+	for range 2 {
+		if _, err := r.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	if _, err := r.Next(); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if len(f.inflaters) != 0 {
+		t.Errorf("%d coroutines are left", len(f.inflaters))
+	}
+	before := runtime.NumGoroutine()
+	for range 20 {
+		g := open(t, zstdRecords(t, "zstd", 500, 2000), Options{})
+		if _, err := g.Records().Next(); err != nil {
+			t.Fatal(err)
+		}
+		g.Records().Next()
+		g.Close()
+	}
+	if n := runtime.NumGoroutine(); n > before+2 {
+		t.Errorf("%d goroutines more", n-before)
 	}
 }

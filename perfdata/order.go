@@ -31,7 +31,6 @@ type OrderedReader struct {
 	plain   *Reader // if records have no times
 	last    uint64  // the time of the latest record delivered
 	late    int64
-	current *Batch // of the record delivered last
 	bad     Bad
 }
 
