@@ -228,8 +228,8 @@ func decompress(w *limited, r io.ReaderAt, size int64, p packing) error {
 	return err
 }
 
-// A piece of a bzip2 file is a number of whole streams, or looks so.
-type piece struct {
+// A bzPiece of a bzip2 file is a number of whole streams, or looks so.
+type bzPiece struct {
 	data []byte
 	end  int64 // in the file
 	ok   bool
@@ -251,8 +251,8 @@ var errPiece = errors.New("not a bzip2 stream by itself")
 func parallelBzip2(w *limited, r io.ReaderAt, size int64) (int64, error) {
 	var done int64
 	workers := min(runtime.GOMAXPROCS(0), 4)
-	out := ordered.NewWriter(w, workers, 2*workers, func() func(dst []byte, p *piece) ([]byte, error) {
-		return func(dst []byte, p *piece) ([]byte, error) {
+	out := ordered.NewWriter(w, workers, 2*workers, func() func(dst []byte, p *bzPiece) ([]byte, error) {
+		return func(dst []byte, p *bzPiece) ([]byte, error) {
 			b := bytes.NewBuffer(dst)
 			n, err := io.Copy(b, io.LimitReader(stdbzip2.NewReader(bytes.NewReader(p.data)), maxPieceOut))
 			if err != nil || n == maxPieceOut {
@@ -262,7 +262,7 @@ func parallelBzip2(w *limited, r io.ReaderAt, size int64) (int64, error) {
 			return b.Bytes(), nil
 		}
 	})
-	out.Wrote = func(p *piece, _ int) {
+	out.Wrote = func(p *bzPiece, _ int) {
 		if p.ok && out.Err() == nil {
 			done = p.end
 			w.in.n.Store(done)
@@ -280,7 +280,7 @@ func parallelBzip2(w *limited, r io.ReaderAt, size int64) (int64, error) {
 
 // bzip2Pieces cuts r where a stream may begin. It stops with errPiece where
 // the next piece would be too large.
-func bzip2Pieces(r io.ReaderAt, size int64, put func(*piece) error) error {
+func bzip2Pieces(r io.ReaderAt, size int64, put func(*bzPiece) error) error {
 	magic := []byte("1AY&SY") // of a block; a stream has four bytes before it
 	buf := make([]byte, 0, 1<<20)
 	for at := int64(0); at < size; {
@@ -312,7 +312,7 @@ func bzip2Pieces(r io.ReaderAt, size int64, put func(*piece) error) error {
 				return err
 			}
 		}
-		if err := put(&piece{data: bytes.Clone(buf[:cut]), end: at + int64(cut)}); err != nil {
+		if err := put(&bzPiece{data: bytes.Clone(buf[:cut]), end: at + int64(cut)}); err != nil {
 			return err
 		}
 		buf = append(buf[:0], buf[cut:]...)

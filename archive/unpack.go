@@ -237,7 +237,37 @@ func (u *unpacker) openRoot() error {
 		return err
 	}
 	u.root = root
+	sweep(root)
 	return nil
+}
+
+// sweep removes the temporary files that killed processes left in a tree. One
+// that is being written is locked; should we hit one that is about to get its
+// name, its writer begins again.
+func sweep(root *os.Root) {
+	d, err := root.Open(".")
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, tempPrefix) {
+			continue
+		}
+		f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			continue
+		}
+		fi, err := f.Stat()
+		if err == nil && fi.Mode().IsRegular() && unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			root.Remove(name)
+		}
+		f.Close()
+	}
 }
 
 // private fails if somebody else may plant something in a directory.
@@ -422,6 +452,15 @@ const tempPrefix = ".perfark-tmp-"
 // same bytes that is there is kept; a different one is an error, or replaced
 // with force.
 func install(ctx context.Context, root *os.Root, name string, s *source, force bool) (kept bool, err error) {
+	for try := 0; ; try++ {
+		kept, err = installOnce(ctx, root, name, s, force)
+		if !errors.Is(err, fs.ErrNotExist) || try == 3 {
+			return kept, err
+		}
+	}
+}
+
+func installOnce(ctx context.Context, root *os.Root, name string, s *source, force bool) (kept bool, err error) {
 	if same(ctx, root, name, s) {
 		return true, nil
 	}
@@ -439,7 +478,8 @@ func install(ctx context.Context, root *os.Root, name string, s *source, force b
 		return false, err
 	}
 	defer f.Close()
-	defer root.Remove(temp) // fails once it was renamed
+	unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) // see sweep
+	defer root.Remove(temp)                            // fails once it was renamed
 	h := sha256.New()
 	if err := stream(ctx, s.r, s.size, io.MultiWriter(f, h)); err != nil {
 		return false, fmt.Errorf("%q: %w", name, err)

@@ -125,6 +125,31 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
+// TestUnpackSwept (F1): what a killed process left is removed, but not what
+// another one is writing.
+func TestUnpackSwept(t *testing.T) {
+	tree := t.TempDir()
+	left, busy := filepath.Join(tree, tempPrefix+"left"), filepath.Join(tree, tempPrefix+"busy")
+	os.WriteFile(left, []byte("half"), 0o600)
+	f, err := os.Create(busy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := unpack(t, small().encode(t, EncodeOptions{Format: Tar}), UnpackOptions{Dir: tree}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(left); err == nil {
+		t.Error("the rest of a killed process is still there")
+	}
+	if _, err := os.Stat(busy); err != nil {
+		t.Error("a file that is being written was removed")
+	}
+}
+
 // TestUnpackTwice keeps what is there.
 func TestUnpackTwice(t *testing.T) {
 	b := sample().encode(t, EncodeOptions{Format: Bundle})

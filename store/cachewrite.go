@@ -196,6 +196,9 @@ func what(fi fs.FileInfo) string {
 func (w *treeWriter) temp() (*os.File, string, error) {
 	name := tempMark + rand.Text()
 	f, err := w.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		lockTemp(f)
+	}
 	return f, name, err
 }
 
