@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sort"
 	"sync"
 
 	"github.com/perfark/perfark/internal/decode"
@@ -54,14 +55,11 @@ func (b *Batch) At(i int) int64 {
 	if b.marks == nil {
 		return b.Offset + int64(i)
 	}
-	off := b.Offset
-	for _, m := range b.marks {
-		if m.pos > i {
-			break
-		}
-		off = m.off
+	n := sort.Search(len(b.marks), func(j int) bool { return b.marks[j].pos > i })
+	if n == 0 {
+		return b.Offset
 	}
-	return off
+	return b.marks[n-1].off
 }
 
 // Release gives the memory of Data back for use by later batches. It may be
@@ -113,6 +111,7 @@ type BatchReader struct {
 	out     []byte // decompressed, but not yet looked at
 	marks   []mark // of out
 	outLost bool   // out begins somewhere inside a record
+	outNext int    // how long out must be for the next try to find a record
 
 	seeking  bool // skipping damage
 	lostAt   int64
@@ -451,6 +450,7 @@ func (r *BatchReader) endStream() {
 	if r.seeking {
 		r.endSeek(r.off)
 	}
+	r.outNext = 0
 	r.flushOut()
 	if len(r.out) > 0 {
 		r.note(Damage{Name: r.cur.name, Offset: r.outAt(), Len: int64(len(r.out)), What: "compressed data ends inside a record"})

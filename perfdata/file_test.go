@@ -548,6 +548,28 @@ func TestZstdBomb(t *testing.T) {
 	}
 }
 
+// TestZstdResync: a damaged record within compressed data; the next are found.
+func TestZstdResync(t *testing.T) {
+	for _, split := range []int{1, 50, 65000} {
+		f := open(t, perftest.Data(t, fmt.Sprintf("zstd split=%d {\ncomm pid=1 tid=1 name=first\nraw type=10 size=3 hex:ff*200\n%s}\ncomm pid=1 tid=1 name=last",
+			split, strings.Repeat("comm pid=1 tid=1 name=more\n", 50))), Options{})
+		n, bad, last := 0, 0, false
+		readAll(t, f, func(r Record) {
+			switch r := r.(type) {
+			case *Comm:
+				n++
+				last = r.Name == "last"
+			case *Bad:
+				bad++
+			}
+		})
+		d := f.Damage()
+		if n != 52 || bad != 1 || len(d) == 0 || !strings.HasPrefix(d[0].What, "in compressed data: ") {
+			t.Errorf("split=%d: %d records, last %v, %d bad, damage %q", split, n, last, bad, d)
+		}
+	}
+}
+
 // TestNested: a COMPRESSED record within another is damage (P11).
 func TestNested(t *testing.T) {
 	f := open(t, perftest.Data(t, "zstd {\ncomm pid=1 tid=1 name=first\nraw type=81 hex:00*8\ncomm pid=1 tid=1 name=last\n}"), Options{})

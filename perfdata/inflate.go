@@ -97,6 +97,9 @@ func (r *BatchReader) startInflate(typ Type, size int) error {
 	r.zoff, r.zsize, r.zbusy = r.off, size, true
 	r.zin += int64(len(data))
 	r.z.in = data
+	if n := len(r.marks); n > 0 && r.marks[n-1].pos == len(r.out) {
+		r.marks = r.marks[:n-1] // nothing came of that one yet, or only the begin of a record
+	}
 	r.marks = append(r.marks, mark{pos: len(r.out), off: r.off})
 	return nil
 }
@@ -175,15 +178,20 @@ func (r *BatchReader) outAt() int64 {
 func (r *BatchReader) flushOut() {
 	for len(r.out) > 0 {
 		if r.outLost {
+			if len(r.out) < r.outNext {
+				return
+			}
 			i, ok := r.findRecords(r.out, 0, false)
 			if !ok {
 				if len(r.out) > 4*maxRecord {
 					r.dropOut((len(r.out) - 4*maxRecord) &^ 7)
 				}
+				// Not after every few bytes: all of it is tried again.
+				r.outNext = len(r.out) + maxRecord
 				return
 			}
 			r.dropOut(i)
-			r.outLost = false
+			r.outLost, r.verified = false, 0
 		}
 		n, why := r.walk(r.out, true)
 		if n > 0 {
@@ -200,8 +208,8 @@ func (r *BatchReader) flushOut() {
 			r.dropQuiet(size)
 		default:
 			r.badOut(0, decodeWhy(r.badHeader(r.out)))
-			r.outLost = true
-			r.dropOut(min(8, len(r.out)))
+			r.outLost, r.outNext = true, 0
+			r.dropOut(min(4, len(r.out)))
 		}
 	}
 }
@@ -229,6 +237,7 @@ func (r *BatchReader) dropQuiet(n int) {
 
 // cutOut forgets the record that r.out ends in: its end cannot be had.
 func (r *BatchReader) cutOut() {
+	r.outNext = 0
 	r.flushOut()
 	if len(r.out) > 0 {
 		r.dropOut(len(r.out))
