@@ -16,6 +16,7 @@ type sorter struct {
 	text  []byte  // the least rotation, followed by its own start
 	sa    []int32 // suffixes in order
 	items []item  // the LMS suffixes
+	spare []item
 	lms   [256]int32
 	heads [1<<16 + 1]int32
 }
@@ -133,6 +134,9 @@ func (t *sorter) sortLMS(n int) bool {
 		t.items = make([]item, count, max(count, n/2+1))
 	}
 	t.items = t.items[:count]
+	if cap(t.spare) < count {
+		t.spare = make([]item, cap(t.items))
+	}
 	s = false
 	for i := n - 2; i >= 0; i-- {
 		a, b := text[i], text[i+1]
@@ -148,11 +152,11 @@ func (t *sorter) sortLMS(n int) bool {
 		}
 	}
 	// heads[k] is now the end of bucket k.
-	q := quick{text: text, n: n, work: 64 * n}
+	q := quick{text: text, n: n, work: 64 * n, spare: t.spare[:cap(t.spare)]}
 	from := int32(0)
 	for _, to := range heads[:1<<16] {
 		if to-from > 1 {
-			q.sort(t.items[from:to], 2)
+			q.radix(t.items[from:to], 2, 56)
 			if q.work < 0 {
 				return false
 			}
@@ -164,9 +168,74 @@ func (t *sorter) sortLMS(n int) bool {
 
 // quick is a multikey quicksort of suffixes, with a limit on the work done.
 type quick struct {
-	text []byte
-	n    int
-	work int // steps left; negative if it was too much
+	text  []byte
+	n     int
+	work  int // steps left; negative if it was too much
+	spare []item
+}
+
+// fewItems is where comparing is faster than counting.
+const fewItems = 400
+
+// radix orders a like sort. It distributes many items by one byte of their
+// keys, that at shift and above being the first that may differ.
+func (q *quick) radix(a []item, depth int, shift int) {
+	for len(a) > fewItems {
+		q.work -= len(a)
+		if q.work < 0 {
+			return
+		}
+		var count [256]int32
+		for i := range a {
+			count[byte(a[i].key>>shift)]++
+		}
+		if int(count[byte(a[0].key>>shift)]) < len(a) {
+			var place [256]int32
+			at := int32(0)
+			for c, n := range count {
+				place[c] = at
+				at += n
+			}
+			b := q.spare[:len(a)]
+			for _, x := range a {
+				p := &place[byte(x.key>>shift)]
+				b[*p] = x
+				*p++
+			}
+			copy(a, b)
+			for _, n := range count {
+				if n > 1 {
+					q.next(a[:n], depth, shift)
+				}
+				a = a[n:]
+			}
+			return
+		}
+		if shift -= 8; shift < 0 {
+			depth += keySize
+			shift = 56
+			if !q.load(a, depth) {
+				return
+			}
+		}
+	}
+	q.sort(a, depth)
+}
+
+// next orders a whose keys agree down to shift.
+func (q *quick) next(a []item, depth int, shift int) {
+	if len(a) <= fewItems {
+		q.sort(a, depth)
+		return
+	}
+	if shift -= 8; shift < 0 {
+		depth += keySize
+		shift = 56
+		if !q.load(a, depth) {
+			return
+		}
+	}
+	q.radix(a, depth, shift)
 }
 
 // sort orders a, whose suffixes agree in their first depth bytes and whose
