@@ -305,6 +305,10 @@ func (b *builder) lbr(w *worker, f *frames, rest []byte, pos uint64) {
 // branches notes the objects of a branch stack: those that no frame of the
 // sample touches count as touched by it all the same.
 func (b *builder) branches(w *worker, f *frames, leaf int32, pos uint64) {
+	if b.stamps == nil {
+		b.stamps = make([]uint64, len(b.l.objects.table))
+		b.extra = make([]uint64, len(b.l.objects.table))
+	}
 	b.serial++
 	stamp := func(loc int32) bool {
 		o := b.locs.keys[loc].object()

@@ -21,6 +21,9 @@ type worker struct {
 	cur  current
 	hits []Hit // by object
 
+	lastIP    [modes]recent
+	lastFrame [modes]recent
+
 	lastID    uint64 // the id looked up last, and its event
 	lastEvent int
 	chainBuf  []byte
@@ -75,6 +78,7 @@ const (
 	modeGuestKernel
 	modeGuestUser
 	modeHypervisor // and whatever else
+	modes
 )
 
 var levels = [...]byte{
@@ -147,6 +151,10 @@ func newWorker(l *loader, h hasher) *worker {
 		events:  make([]profile.Event, len(l.f.Events())),
 		sampled: map[int32]bool{},
 		reads:   map[uint64]uint64{},
+	}
+	for i := range modes {
+		w.lastIP[i] = recent{none, 1, 0}
+		w.lastFrame[i] = recent{none, 1, 0}
 	}
 	if !l.o.HitsOnly {
 		w.b = newBuilder(l, h)
@@ -365,13 +373,24 @@ func (f *frames) branchMode(ip uint64) mode {
 	return modeUser
 }
 
+// A recent range is the last one that was found in a state, and is marked: it
+// is that of most of the next frames as well. lo > hi if there is none.
+type recent struct {
+	state  int32
+	lo, hi uint64
+}
+
 // mark marks the objects of all frames.
 func (w *worker) mark(f *frames) {
 	c := &w.cur
-	e := w.find(f.state(c.mode), c.ip)
-	w.hit(e, HitIP)
-	if c.mode == modeKernel && e.mapping == none {
-		w.kernelMissing = true
+	st := f.state(c.mode)
+	if r := &w.lastIP[c.mode]; r.state != st || c.ip < r.lo || c.ip > r.hi {
+		e := w.find(st, c.ip)
+		w.hit(e, HitIP)
+		if c.mode == modeKernel && e.mapping == none {
+			w.kernelMissing = true
+		}
+		*r = recent{st, e.lo, e.hi}
 	}
 	w.markChain(f, c.chain)
 	for i := range c.branches {
@@ -384,16 +403,16 @@ func (w *worker) mark(f *frames) {
 }
 
 func (w *worker) markChain(f *frames, chain []byte) {
-	st := f.user
-	lo, hi := uint64(1), uint64(0)
-	for ; len(chain) >= 8; chain = chain[8:] {
-		ip := binary.LittleEndian.Uint64(chain)
-		if lo <= ip && ip <= hi {
+	r := &w.lastFrame[modeUser] // until a marker says otherwise
+	r.use(f.user)
+	for i := 0; i+8 <= len(chain); i += 8 {
+		ip := binary.LittleEndian.Uint64(chain[i:])
+		if r.lo <= ip && ip <= r.hi {
 			continue
 		}
 		if ip >= perfdata.MaxContext {
 			if ip == perfdata.ContextUserDefer {
-				w.markChain(f, w.deferredChain(chain[8:]))
+				w.markChain(f, w.deferredChain(chain[i+8:]))
 				return
 			}
 			m, ok := contextMode(ip)
@@ -401,14 +420,21 @@ func (w *worker) markChain(f *frames, chain []byte) {
 				w.badChains++
 				return
 			}
-			st = f.state(m)
-			lo, hi = 1, 0
+			r = &w.lastFrame[m]
+			r.use(f.state(m))
 			continue
 		}
-		e := w.find(st, ip)
+		e := w.find(r.state, ip)
 		w.hit(e, HitChain)
 		// Markers must not be taken for addresses of the range.
-		lo, hi = e.lo, min(e.hi, perfdata.MaxContext-1)
+		r.lo, r.hi = e.lo, min(e.hi, perfdata.MaxContext-1)
+	}
+}
+
+// use forgets the range unless it is one of state st.
+func (r *recent) use(st int32) {
+	if r.state != st {
+		*r = recent{st, 1, 0}
 	}
 }
 

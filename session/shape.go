@@ -9,14 +9,17 @@ import (
 
 // A current is the sample at hand: what the second pass needs of it.
 type current struct {
-	event      int
-	pid, tid   int32
-	cpu        int32
-	mode       mode
-	time       uint64
-	ip         uint64
-	period     uint64
-	chain      []byte // little-endian
+	event    int
+	pid, tid int32
+	cpu      int32
+	mode     mode
+	time     uint64
+	ip       uint64
+	period   uint64
+	chain    []byte // little-endian
+
+	// Set by decodeAny only.
+	any        bool
 	branches   []perfdata.Branch
 	userStack  bool
 	sampleRead bool // the period is in the counters
@@ -115,7 +118,12 @@ func (w *worker) decode(b []byte, misc uint16, c *current) bool {
 	if len(b) < sh.size {
 		return false
 	}
-	*c = current{event: event, pid: -1, tid: -1, cpu: -1, period: sh.period, mode: cpuMode(misc)}
+	if c.any {
+		*c = current{}
+	}
+	c.event, c.mode = event, cpuMode(misc)
+	c.ip, c.time, c.period = 0, 0, sh.period
+	c.pid, c.tid, c.cpu = -1, -1, -1
 	if sh.ip != 0 {
 		c.ip = binary.LittleEndian.Uint64(b[sh.ip:])
 	}
@@ -134,6 +142,7 @@ func (w *worker) decode(b []byte, misc uint16, c *current) bool {
 	}
 	rest := b[sh.size:]
 	if !sh.chain {
+		c.chain = nil
 		return len(rest) == 0
 	}
 	if len(rest) < 8 || binary.LittleEndian.Uint64(rest) != uint64(len(rest)/8-1) || len(rest)%8 != 0 {
@@ -159,6 +168,7 @@ func (w *worker) decodeAny(b []byte, off int64, c *current) bool {
 		w.chainBuf = binary.LittleEndian.AppendUint64(w.chainBuf, ip)
 	}
 	*c = current{
+		any:   true,
 		event: s.Event, pid: s.PID, tid: s.TID, cpu: s.CPU, mode: cpuMode(s.Misc),
 		time: s.Time, ip: s.IP, period: s.Period, chain: w.chainBuf,
 		branches: s.Branches, userStack: len(s.UserStack) > 0, sampleRead: len(s.Read) > 0,
