@@ -201,7 +201,9 @@ func TestMutants(t *testing.T) {
 					}
 					continue
 				}
-				if len(got) < len(all) && !reported(f) {
+				// A piece cut out of a pipe can leave two halves that make one
+				// good record: only a file says how long its data was.
+				if seamless := whole.hdr.Pipe && to < 0; len(got) < len(all) && !reported(f) && !seamless {
 					t.Errorf("mutant %d, damaged in [%#x, %#x): %d samples of %d, and nothing is told", i, from, to, len(got), len(all))
 				}
 				if int64(from) < data || zstd {
