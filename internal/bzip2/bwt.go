@@ -152,7 +152,7 @@ func (t *sorter) sortLMS(n int) bool {
 		}
 	}
 	// heads[k] is now the end of bucket k.
-	q := quick{text: text, n: n, work: 64 * n, spare: t.spare[:cap(t.spare)]}
+	q := quick{text: text, n: n, work: 24 * n, spare: t.spare[:cap(t.spare)]}
 	from := int32(0)
 	for _, to := range heads[:1<<16] {
 		if to-from > 1 {
