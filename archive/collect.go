@@ -110,13 +110,26 @@ func (pl *Plan) readPart(ctx context.Context, p *part, seen io.Writer) error {
 		case try == readTries || p.key.Kind == "":
 			return &store.RefusedError{Path: p.file.Origin, Reason: store.Changed, Err: err}
 		}
-		f, err := pl.get(ctx, p.key)
+		f, err := pl.fresh(ctx, p)
 		if err != nil {
 			return err
 		}
 		p.file.Close()
 		p.file = f
 	}
+}
+
+// fresh opens the file of p again.
+func (pl *Plan) fresh(ctx context.Context, p *part) (*store.File, error) {
+	f, err := pl.get(ctx, p.key)
+	if err != nil || p.whole == 0 {
+		return f, err
+	}
+	small, err := reduced(f, pl.o.Limits)
+	if err != nil {
+		f.Close()
+	}
+	return small, err
 }
 
 // drop takes a file out of the plan. An object whose only file that names

@@ -69,7 +69,7 @@ func (pl *Plan) objects() []Object {
 
 // file is the entry of a part in the manifest.
 func (pl *Plan) file(o Object, g []*item, p *part) File {
-	f := File{Kind: p.kind, Size: p.reading.size, SHA256: p.reading.sum, Origin: Name(origin(p.file))}
+	f := File{Kind: p.kind, Size: p.reading.size, SHA256: p.reading.sum, Origin: Name(origin(p.file)), Whole: p.whole}
 	if p.kind == store.PerfMap {
 		f.Name = Name(PerfMapName(g[0].pid))
 	} else {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/perfark/perfark/buildid"
 	"github.com/perfark/perfark/internal/decode"
+	"github.com/perfark/perfark/internal/perftest"
 	"github.com/perfark/perfark/profile"
 	"github.com/perfark/perfark/session"
 	"github.com/perfark/perfark/store"
@@ -895,10 +896,7 @@ func TestPackDebugInfo(t *testing.T) {
 	shared := filepath.Join(dir, "shared.debug")
 	link := filepath.Join(dir, "link")
 	app := filepath.Join(dir, "app")
-	exe, err := exec.LookPath("true")
-	if err != nil {
-		t.Skip("NOTICE: no true here")
-	}
+	exe := perftest.CC(t, "exe", "int main() { return 0; }", "-Wl,--build-id=uuid")
 	os.WriteFile(shared, elfOf(id(7), "", 0), 0o600)
 	os.WriteFile(link, append([]byte("shared.debug\x00"), id(7)...), 0o600)
 	if out, err := exec.Command("objcopy", "--add-section", ".gnu_debugaltlink="+link, exe, app).CombinedOutput(); err != nil {

@@ -113,7 +113,8 @@ type part struct {
 	key     store.Key
 	file    *store.File
 	quality objfile.Quality
-	reading reading // after Collect
+	whole   int64   // size before it was reduced; 0 if it was not
+	reading reading // after collect
 	wantID  buildid.ID
 }
 
@@ -342,11 +343,20 @@ func (pl *Plan) get(ctx context.Context, k store.Key) (*store.File, error) {
 // kernelPath is the recorded path of the host's kernel.
 const kernelPath = "[kernel.kallsyms]"
 
-// append adds p to it unless the file is too large, which closes it.
+// append adds p to it. A file that is too large goes in without its debug
+// information if that makes it small enough; else it is closed and append
+// reports false.
 func (pl *Plan) append(it *item, p *part) bool {
-	if pl.o.MaxObjectSize > 0 && p.file.Size > pl.o.MaxObjectSize {
-		p.file.Close()
-		return false
+	limit := pl.o.MaxObjectSize
+	if limit > 0 && p.file.Size > limit {
+		small, err := reduced(p.file, pl.o.Limits)
+		if err != nil || small.Size > limit || p.companion() {
+			p.file.Close()
+			return false
+		}
+		p.whole = p.file.Size
+		p.file = small
+		p.quality = identity(small, pl.o.Limits).quality
 	}
 	it.parts = append(it.parts, p)
 	return true
@@ -418,6 +428,7 @@ type PlannedFile struct {
 	Origin     Name       `json:"origin"` // where it is now
 	Samples    uint64     `json:"samples"`
 	Unverified bool       `json:"unverified,omitempty"`
+	Whole      int64      `json:"whole,omitempty"` // size before debug information was left out, for --max-object-size; 0 if it was not
 }
 
 // Files lists what would go into the archive, in the order of paths. Equal
@@ -428,7 +439,7 @@ func (pl *Plan) Files() []PlannedFile {
 		for _, p := range it.parts {
 			f := PlannedFile{
 				ID: it.id, Path: Name(it.path), Kind: p.kind, Size: p.file.Size,
-				Origin: Name(p.file.Origin), Samples: it.samples, Unverified: it.unverified,
+				Origin: Name(p.file.Origin), Samples: it.samples, Unverified: it.unverified, Whole: p.whole,
 			}
 			if carriesID(p.kind) {
 				f.Quality = p.quality.String()

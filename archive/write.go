@@ -273,7 +273,7 @@ func (pl *Plan) settle(ctx context.Context, name, temp string) bool {
 		}
 		err := error(&store.RefusedError{Path: p.file.Origin, Reason: store.Changed, Err: ErrChanged})
 		for range readTries {
-			f, e := pl.get(ctx, p.key)
+			f, e := pl.fresh(ctx, p)
 			if e != nil {
 				err = e
 				continue

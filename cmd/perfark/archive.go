@@ -431,6 +431,9 @@ func (c *archiveCmd) printPlan(plan *archive.Plan) error {
 			if f.Unverified {
 				from += " (unverified)"
 			}
+			if f.Whole > 0 {
+				from += fmt.Sprintf(" (without its debug information: %s)", bytesText(f.Whole))
+			}
 			fmt.Fprintf(c.stdout, "%10s  %-9s %-13s %10d  %-40s %s%s\n",
 				bytesText(f.Size), escape.Name(string(f.Kind)), f.Quality, f.Samples, f.ID, escape.Name(string(f.Path)), from)
 		}
@@ -488,6 +491,11 @@ func (c *archiveCmd) printResult(out string, format archive.Format, r *archive.R
 	files := 0
 	for _, o := range r.Manifest.Objects {
 		files += len(o.Files)
+		for _, f := range o.Files {
+			if f.Whole > 0 {
+				c.notef("%s: packed without its debug information: %s of %s (--max-object-size)", f.Origin, bytesText(f.Size), bytesText(f.Whole))
+			}
+		}
 	}
 	fmt.Fprintf(c.stdout, "%s: %s, %s\n", escape.Name(out), bytesText(r.Size), count(files, "file"))
 	fmt.Fprintf(c.stdout, "Now please run:\n\n$ perfark unpack %s\n\n", escape.Name(shellQuote(out)))
