@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/vbauerster/mpb/v8"
@@ -26,11 +27,11 @@ type meters struct {
 // A meter is the progress of one piece of work, in bytes. All its methods do
 // nothing on a nil meter, and may be called from many goroutines.
 type meter struct {
-	ms    *meters
-	what  string // "packing libc.so.6"
-	total int64
-	n     int64
-	bar   *mpb.Bar
+	ms       *meters
+	what     atomic.Pointer[string] // "packing libc.so.6"; drawing takes no lock
+	n, total atomic.Int64
+	began    time.Time
+	bar      atomic.Pointer[mpb.Bar] // nil until it is drawn
 }
 
 // meter starts the progress of a piece of work: what names it, total is its
@@ -40,7 +41,9 @@ func (a *app) meter(what string, total int64) *meter {
 		return nil
 	}
 	ms := &a.meters
-	m := &meter{ms: ms, what: escape.Name(what), total: total}
+	m := &meter{ms: ms, began: time.Now()}
+	m.total.Store(total)
+	m.Set(what)
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	ms.all = append(ms.all, m)
@@ -67,21 +70,17 @@ func (ms *meters) start(w io.Writer) {
 
 // draw begins to show m; the lock is held.
 func (m *meter) draw() {
-	m.bar = m.ms.bars.AddBar(m.total,
+	bar := m.ms.bars.AddBar(m.total.Load(),
 		mpb.PrependDecorators(
-			decor.Any(func(decor.Statistics) string { return m.text() }, decor.WCSyncSpaceR),
+			decor.Any(func(decor.Statistics) string { return *m.what.Load() }, decor.WCSyncSpaceR),
 			decor.Counters(decor.SizeB1000(0), "% .1f / % .1f"),
 		),
 		mpb.AppendDecorators(decor.AverageSpeed(decor.SizeB1000(0), "% .1f")),
 		mpb.BarRemoveOnComplete(),
 	)
-	m.bar.SetCurrent(m.n)
-}
-
-func (m *meter) text() string {
-	m.ms.mu.Lock()
-	defer m.ms.mu.Unlock()
-	return m.what
+	bar.DecoratorAverageAdjust(m.began)
+	bar.SetCurrent(m.n.Load())
+	m.bar.Store(bar)
 }
 
 // Set says what is being worked on now.
@@ -89,9 +88,8 @@ func (m *meter) Set(what string) {
 	if m == nil {
 		return
 	}
-	m.ms.mu.Lock()
-	defer m.ms.mu.Unlock()
-	m.what = escape.Name(what)
+	what = escape.Name(what)
+	m.what.Store(&what)
 }
 
 // At says how many bytes are done, and of how many if total is not 0.
@@ -99,17 +97,11 @@ func (m *meter) At(n, total int64) {
 	if m == nil {
 		return
 	}
-	m.ms.mu.Lock()
-	m.n = n
+	m.n.Store(n)
 	if total > 0 {
-		m.total = total
+		m.total.Store(total)
 	}
-	bar, total := m.bar, m.total
-	m.ms.mu.Unlock()
-	if bar != nil {
-		bar.SetTotal(total, false)
-		bar.SetCurrent(n)
-	}
+	m.show(n)
 }
 
 // Add adds n bytes to what is done.
@@ -117,10 +109,14 @@ func (m *meter) Add(n int64) {
 	if m == nil {
 		return
 	}
-	m.ms.mu.Lock()
-	n += m.n
-	m.ms.mu.Unlock()
-	m.At(n, 0)
+	m.show(m.n.Add(n))
+}
+
+func (m *meter) show(n int64) {
+	if bar := m.bar.Load(); bar != nil {
+		bar.SetTotal(m.total.Load(), false)
+		bar.SetCurrent(n)
+	}
 }
 
 // stop takes all progress off the screen, before anything else is printed
@@ -137,8 +133,8 @@ func (ms *meters) stop() {
 		return
 	}
 	for _, m := range all {
-		if m.bar != nil {
-			m.bar.Abort(true)
+		if bar := m.bar.Load(); bar != nil {
+			bar.Abort(true)
 		}
 	}
 	bars.Wait()
