@@ -216,6 +216,7 @@ func TestCorpusScript(t *testing.T) {
 			}
 			r := load(t, filepath.Join(dir, rel), Options{Keep: KeepComm | KeepTID | KeepStacks})
 			compareScript(t, r.Profile, want)
+			checkSums(t, filepath.Join(dir, rel), r)
 			compared += len(want)
 		})
 	}

@@ -124,6 +124,20 @@ func checkSums(t *testing.T, name string, r *Result) {
 			}
 		}
 	}
+	for _, o := range []Options{{Keep: KeepComm | KeepTID | KeepCPU | KeepStacks, Workers: 3}, {HitsOnly: true}} {
+		a, err := Load(context.Background(), f, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.batches = true
+		b, err := Load(context.Background(), f, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(a, b) {
+			t.Errorf("%+v: read in chunks, the result is another one", o)
+		}
+	}
 	var first *Result
 	for _, n := range []int{1, 3} {
 		got, err := Load(context.Background(), f, Options{HitsOnly: true, Workers: n})

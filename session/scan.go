@@ -65,7 +65,10 @@ func (l *loader) scan(ctx context.Context) error {
 		return ws
 	}
 	ws := scanners()
-	if l.plain = newPlain(l.f); l.plain != nil {
+	if !l.o.batches {
+		l.plain = newPlain(l.f)
+	}
+	if l.plain != nil {
 		var next atomic.Int64
 		err := parallel(ctx, n, func(ctx context.Context, i int) error { return l.plain.scan(ctx, &ws[i], &next) })
 		if errors.Is(err, errOdd) {

@@ -57,6 +57,8 @@ type Options struct {
 
 	MaxNodes int // of the index of mappings, 32 bytes each; 0 means 32 Mi
 	MaxDefer int // addresses in deferred call chains, 8 bytes each; 0 means 32 Mi
+
+	batches bool // for tests: read as if it were not plain
 }
 
 // Hit says how an object was hit.
