@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/perfark/perfark/buildid"
+	"github.com/perfark/perfark/objfile"
 )
 
 // Doubted returns a Source that does not believe every Build ID. perf before
@@ -17,9 +20,10 @@ import (
 //
 // Doubted refuses, as Replaced, an object whose recorded inode (Key.Ino is only
 // set if the id comes from such a look at the path) is not the one at its path
-// now, if the file there is older than ended, the end of the recording. A file
-// that has the recorded inode is good. The zero time doubts nothing. Root is as
-// in HostOptions.
+// now, if the file there carries the id and is older than ended, the end of the
+// recording. (If it carries another id, perf had the id from elsewhere: from
+// the process, in its mount namespace.) A file that has the recorded inode is
+// good. The zero time doubts nothing. Root is as in HostOptions.
 func Doubted(src Source, root string, ended time.Time) Source {
 	if ended.IsZero() {
 		return src
@@ -46,10 +50,21 @@ func (d doubted) Get(ctx context.Context, k Key) (*File, error) {
 	if !ok || ino == k.Ino || born.After(d.ended.Add(slack)) {
 		return f, nil
 	}
-	if f.Info != nil && k.Kind == ELF && inode(f.Info) == k.Ino {
+	if f.Info != nil && k.Kind == ELF && inode(f.Info) == k.Ino || !carries(at, k.ID) {
 		return f, nil
 	}
 	f.Close()
 	return nil, &RefusedError{Path: at, Reason: Replaced, Why: fmt.Sprintf(
 		"the file changed during the recording: inode %d was mapped, the build id is that of inode %d", k.Ino, ino)}
+}
+
+// carries reports whether the file at a path carries an id.
+func carries(name string, id buildid.ID) bool {
+	f, err := openPath(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	got, err := objfile.ReadBuildID(f, f.Size)
+	return err == nil && got.Match(id)
 }
