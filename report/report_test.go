@@ -217,6 +217,14 @@ func TestRows(t *testing.T) {
 		{"without objects equal addresses are one", "sym", []sample{unknown("w", '.', 0x10), unknown("x", '.', 0x10)}, []string{
 			"100.00 [.] 0x0000000000000010",
 		}},
+		{"equal rows without a name: signed addresses", "sym", []sample{
+			unknown("w", '.', 0x20), unknown("[kernel]", 'k', 0xffffffff81000010), unknown("w", '.', 0x10), unknown("[kernel]", 'k', 0xffffffff81000000),
+		}, []string{
+			"25.00 [k] 0xffffffff81000000",
+			"25.00 [k] 0xffffffff81000010",
+			"25.00 [.] 0x0000000000000010",
+			"25.00 [.] 0x0000000000000020",
+		}},
 		{"statics of one name are two", "dso,sym", []sample{
 			{comm: "a", tid: 1, dso: "w", sym: "s@0x20", level: '.', addr: 0x21, period: 1},
 			{comm: "a", tid: 1, dso: "w", sym: "s@0x900", level: '.', addr: 0x901, period: 1},
