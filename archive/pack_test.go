@@ -327,6 +327,21 @@ func TestPackStoredOnce(t *testing.T) {
 	}
 }
 
+// With Verified what has no id is left out, and told.
+func TestPackVerified(t *testing.T) {
+	s := &fakeSource{dir: t.TempDir()}
+	s.put(t, store.ELF, "/a", elfOf(id(1), "code", 0))
+	s.put(t, store.ELF, "/b", elfOf("", "code", 0))
+	pl, err := NewPlan(t.Context(), result(obj{"/a", id(1), 0, 1}, obj{"/b", "", 0, 1}), PlanOptions{Source: s, Verified: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pl.Close()
+	if f := pl.Files(); len(f) != 1 || f[0].Path != "/a" || len(pl.Missing) != 0 || len(pl.Excluded) != 1 || pl.Excluded[0].Path != "/b" {
+		t.Errorf("files %+v, missing %+v, excluded %+v", f, pl.Missing, pl.Excluded)
+	}
+}
+
 // B33: names of any bytes survive.
 func TestPackNames(t *testing.T) {
 	s := &fakeSource{dir: t.TempDir()}

@@ -55,6 +55,7 @@ type PlanOptions struct {
 	Host *Host  // for the manifest: where the profile was recorded; nil to leave it out
 
 	Exclude       []buildid.ID // objects to leave out
+	Verified      bool         // leave out what no Build ID ties to the recording
 	MaxObjectSize int64        // largest file to take, in bytes; 0 means no limit
 	DebugInfo     DebugInfo
 	Vmlinux       bool          // take the kernel image too
@@ -209,6 +210,15 @@ func (pl *Plan) find(ctx context.Context, i int) {
 	}
 	if err != nil && pl.needed(i) {
 		pl.miss(it, err)
+	}
+	if pl.o.Verified && it.unverified {
+		for _, p := range it.parts {
+			p.file.Close()
+		}
+		m := pl.missing(i)
+		m.Reason, m.Detail = "unverified", "no build id ties it to the recording, and only verified objects are wanted"
+		pl.Excluded = append(pl.Excluded, m)
+		return
 	}
 	if len(it.parts) > 0 {
 		pl.items = append(pl.items, it)

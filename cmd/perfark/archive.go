@@ -38,6 +38,7 @@ type archiveCmd struct {
 	all          bool
 	unpack       bool
 	excludeFile  string
+	verified     bool
 	maxObject    sizeValue
 	dryRun       bool
 	debugInfo    string
@@ -87,7 +88,8 @@ or the archive could not be written: then there is no file, and an older one sta
 	fs.BoolVar(&c.all, "all", false, "write a bundle that holds the recording too")
 	fs.BoolVar(&c.unpack, "unpack", false, "unpack the archive FILE, as perf archive does")
 	fs.StringVar(&c.excludeFile, "exclude-buildids", "", "leave out the objects whose Build IDs stand in `FILE`, one a line")
-	fs.Var(&c.maxObject, "max-object-size", "leave out files larger than `SIZE`, debug files first (default: no limit)")
+	fs.BoolVar(&c.verified, "verified", false, "leave out objects that no Build ID ties to the recording, as perf archive does")
+	fs.Var(&c.maxObject, "max-object-size", "pack files larger than `SIZE` without their debug information, or not at all (default: no limit)")
 	fs.BoolVarP(&c.dryRun, "dry-run", "n", false, "say what would be packed and what is missing; write nothing")
 	fs.StringVar(&c.debugInfo, "debug-info", "all", "pack separate debug files of `WHICH` objects: none, hot (1% of the samples) or all")
 	fs.StringVar(&c.vmlinux, "vmlinux", "", "pack the kernel image too, found by its Build ID, or `FILE`")
@@ -104,7 +106,7 @@ func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage 
 		return err
 	}
 	o := archive.PlanOptions{
-		Tool: "perfark " + version(), MaxObjectSize: int64(c.maxObject), Workers: c.workers, Limits: c.limits,
+		Tool: "perfark " + version(), MaxObjectSize: int64(c.maxObject), Verified: c.verified, Workers: c.workers, Limits: c.limits,
 		Vmlinux: vmlinux, VmlinuxFile: strings.TrimSpace(c.vmlinux),
 		Command: c.command(name),
 	}
