@@ -110,9 +110,9 @@ func checkSums(t *testing.T, name string, r *Result) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for _, keep := range []Keep{0, KeepComm, KeepPID | KeepCPU, KeepComm | KeepTID | KeepPID | KeepCPU | KeepStacks} {
+	for _, keep := range []Keep{KeepComm, KeepComm | KeepTID | KeepPID | KeepCPU | KeepStacks} {
 		var first *Result
-		for _, n := range []int{1, 2, 33} {
+		for _, n := range []int{1, 3} {
 			got, err := Load(context.Background(), f, Options{Keep: keep, Workers: n})
 			if err != nil {
 				t.Fatal(err)
