@@ -472,16 +472,6 @@ func (f *File) section(name string) *section {
 	return nil
 }
 
-// sectionType returns the first section of that type, or nil.
-func (f *File) sectionType(typ uint32) *section {
-	for i := range f.sections {
-		if f.sections[i].typ == typ {
-			return &f.sections[i]
-		}
-	}
-	return nil
-}
-
 // DebugOnly reports whether the file is a separate debug file: it describes
 // code that it does not hold.
 func (f *File) DebugOnly() bool {

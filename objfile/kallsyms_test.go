@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -116,11 +117,10 @@ func TestKallsymsRunning(t *testing.T) {
 	t.Logf("%d symbols of %d bytes in %v", k.Len(), len(b), time.Since(start))
 	names := map[uint64][]string{}
 	for l := range strings.Lines(string(b)) {
-		var a uint64
-		var typ, name string
-		fmt.Sscanf(l, "%x %s %s", &a, &typ, &name)
-		if strings.Contains("TtWw", typ) {
-			names[a] = append(names[a], name)
+		f := strings.Fields(l)
+		a, _ := strconv.ParseUint(f[0], 16, 64)
+		if strings.Contains("TtWw", f[1]) {
+			names[a] = append(names[a], f[2])
 		}
 	}
 next:

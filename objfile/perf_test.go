@@ -93,8 +93,8 @@ func probes(f *File, tab *Table, max int) []uint64 {
 func TestPerf(t *testing.T) {
 	perftest.NeedTool(t, "perf")
 	max := 1500
-	if testing.Short() {
-		max = 100
+	if testing.Short() || raceFactor > 1 {
+		max = 200
 	}
 	files := systemFiles(t)
 	files = append(files, builds(t)...)

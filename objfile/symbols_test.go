@@ -43,7 +43,7 @@ func TestSymbolsNM(t *testing.T) {
 	}
 	for _, name := range systemFiles(t) {
 		f := openTest(t, name)
-		if f.size > 40<<20 && testing.Short() {
+		if f.size > 20<<20 && (testing.Short() || raceFactor > 1) {
 			continue
 		}
 		tab, err := f.Symbols(SymbolOptions{})

@@ -398,7 +398,8 @@ func reason(err error, obj *profile.Object) (Reason, string) {
 	case errors.Is(err, fs.ErrPermission):
 		return NotPermitted, err.Error()
 	}
-	for _, x := range store.Refusals(err) {
+	if all := store.Refusals(err); len(all) > 0 {
+		x := all[0]
 		switch x.Reason {
 		case store.Replaced, store.NoID:
 			return Mismatch, x.Error()
