@@ -116,6 +116,9 @@ func TestQuality(t *testing.T) {
 			t.Errorf("%s at %#x: the debug file gives %+v", s.Name, s.Start, g)
 		}
 	}
+	if _, err := d.SymbolsWith(openTest(t, static), SymbolOptions{}); !errors.Is(err, ErrOtherProgram) {
+		t.Errorf("with another program: %v, want %v", err, ErrOtherProgram)
+	}
 	if _, err := d.Symbols(SymbolOptions{}); !errors.Is(err, ErrNoRuntime) {
 		t.Errorf("the debug file alone: %v, want %v", err, ErrNoRuntime)
 	}

@@ -63,10 +63,45 @@ func (f *File) Symbols(o SymbolOptions) (*Table, error) {
 // the file that was mapped.
 var ErrNoRuntime = errors.New("symbols of a debug file alone: the mapped file is needed to place them")
 
+// ErrOtherProgram says that a debug file is not of the program it was given
+// with, though it may carry the same build id.
+var ErrOtherProgram = errors.New("the debug file is of another program: its code lies elsewhere")
+
 // SymbolsWith returns the symbols of the separate debug file f and those of
-// runtime, the file that was mapped, whose headers place both.
+// runtime, the file that was mapped, whose headers place both. The error wraps
+// ErrOtherProgram if the code of the two is not in the same sections.
 func (f *File) SymbolsWith(runtime *File, o SymbolOptions) (*Table, error) {
+	if !f.fits(runtime) {
+		return nil, fmt.Errorf("%s: %w", f.name, ErrOtherProgram)
+	}
 	return f.symbols(runtime, o)
+}
+
+// fits reports whether the sections of code in the debug file f are those of
+// runtime, as far as runtime has sections.
+func (f *File) fits(runtime *File) bool {
+	if f.machine != runtime.machine || f.class != runtime.class || f.big != runtime.big {
+		return false
+	}
+	if len(runtime.sections) == 0 {
+		return true
+	}
+	type place struct{ addr, size uint64 }
+	at := map[string]place{}
+	for _, s := range runtime.sections {
+		if s.flags&(shfAlloc|shfExec) == shfAlloc|shfExec {
+			at[s.name] = place{s.addr, s.size}
+		}
+	}
+	for _, s := range f.sections {
+		if s.flags&(shfAlloc|shfExec) != shfAlloc|shfExec {
+			continue
+		}
+		if p, ok := at[s.name]; f.typ != TypeRel && (!ok || p != place{s.addr, s.size}) {
+			return false
+		}
+	}
+	return true
 }
 
 func (f *File) symbols(runtime *File, o SymbolOptions) (*Table, error) {

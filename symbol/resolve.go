@@ -326,6 +326,11 @@ func (r *resolver) file(ctx context.Context, t *task, obj *profile.Object, kind 
 	switch {
 	case f != nil && debug != nil:
 		tab, err = debug.SymbolsWith(f, o)
+		if errors.Is(err, objfile.ErrOtherProgram) {
+			t.out.Warnings = append(t.out.Warnings, err.Error())
+			t.out.Quality, t.out.Origins = f.Quality(), t.out.Origins[:1]
+			tab, err = f.Symbols(o)
+		}
 	case f != nil:
 		tab, err = f.Symbols(o)
 	case debug != nil:

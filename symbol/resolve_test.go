@@ -166,6 +166,33 @@ func TestDebugFile(t *testing.T) {
 	}
 }
 
+// TestOtherDebugFile is case B19 for debug files: the id is right, the
+// program another.
+func TestOtherDebugFile(t *testing.T) {
+	perftest.NeedTool(t, "objcopy")
+	const id = "-Wl,--build-id=0x1111111111111111111111111111111111111111"
+	b, got, _ := program(t, id, "-s", "-rdynamic")
+	dir := t.TempDir()
+	other := perftest.CC(t, "other", "int zzz_wrong_function(int x) { return x; }\nint main(void) { return zzz_wrong_function(1); }", id, "-g")
+	if out, err := exec.Command("objcopy", "--only-keep-debug", other, dir+"/debug").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	f, err := objfile.Open(bytes.NewReader(b), int64(len(b)), "spin", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab, err := f.Symbols(objfile.SymbolOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, _ := tab.Address("hot_leaf")
+	p := one(profile.Object{Path: "/bin/spin", BuildID: got}, leaf)
+	out := resolve(t, p, &fake{files: map[store.Key][]byte{{ID: got, Kind: store.ELF}: b, {ID: got, Kind: store.Debug}: read(t, dir+"/debug")}})
+	if x := out.Objects[0]; names(p)[0] != "hot_leaf" || x.Quality != objfile.Dynsym || len(x.Warnings) == 0 {
+		t.Errorf("%q, %+v", names(p), x)
+	}
+}
+
 // TestWrongFile is the first promise: a Source that yields another program
 // than asked for names nothing.
 func TestWrongFile(t *testing.T) {
