@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -375,6 +376,10 @@ func (a *app) lossError(in *input, res *session.Result) error {
 	}
 	for _, w := range in.Warnings() {
 		a.notef("%s: %s", in.Name(), w)
+	}
+	unknown := in.Unknown()
+	for _, t := range slices.Sorted(maps.Keys(unknown)) {
+		a.notef("%s: %s of type %d skipped: newer than perfark knows, or damaged", in.Name(), count(int(unknown[t]), "record"), uint32(t))
 	}
 	if len(damage) > 0 || res.Partial() {
 		return partialf("%s: the recording is damaged: what could be read of it is shown", in.Name())
