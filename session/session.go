@@ -120,7 +120,7 @@ type Result struct {
 
 // Partial reports whether something that was recorded is not in the profile.
 func (r *Result) Partial() bool {
-	return r.DroppedMaps+r.DroppedChains+r.Stats.Bad > 0
+	return r.DroppedMaps+r.DroppedChains+r.Stats.Bad+r.Profile.Lost.UnknownID > 0
 }
 
 // A Process is a pid and what it ran last.

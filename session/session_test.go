@@ -665,6 +665,9 @@ lost_samples lost=5
 		if l := r.Profile.Lost; l.UnknownID != 1 || l.Events != 11 || l.Samples != 5 {
 			t.Errorf("lost %+v", l)
 		}
+		if !r.Partial() {
+			t.Error("a sample of no event is not in the profile, and the result says it is whole")
+		}
 		if s := r.Stats; s.Total != 6 || s.Types[200] != 2 || s.Types[typeSample] != 2 || !slices.Equal(s.Samples, []uint64{1, 0}) {
 			t.Errorf("stats: total %d, type 200 %d, samples %d %v", s.Total, s.Types[200], s.Types[typeSample], s.Samples)
 		}
