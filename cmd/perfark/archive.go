@@ -160,7 +160,8 @@ func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage 
 	}
 	defer plan.Close()
 	if c.dryRun {
-		return c.printPlan(plan)
+		lost := c.lossError(in, res)
+		return cmp.Or(c.printPlan(plan), lost)
 	}
 	var packing *meter
 	r, err := plan.Pack(ctx, out, archive.PackOptions{
