@@ -569,7 +569,7 @@ func TestUnpackStream(t *testing.T) {
 	b := sample().encode(t, EncodeOptions{Format: Bundle})
 	dir := t.TempDir()
 	r, w, _ := os.Pipe()
-	go func() { w.Write(b); w.Close() }()
+	go func(w *os.File) { w.Write(b); w.Close() }(w)
 	if u, err := Unpack(t.Context(), r, UnpackOptions{Dir: filepath.Join(dir, "a"), DataDir: dir}); err != nil || u.Refused() > 0 {
 		t.Errorf("%+v %v", u, err)
 	}
