@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"compress/bzip2"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -278,6 +280,34 @@ func TestPackWithoutID(t *testing.T) {
 			t.Errorf("%+v: not unverified", o)
 		}
 		want[string(o.Paths[0][1:])+"/"+o.Files[0].SHA256+"/elf"] = ""
+	}
+	if !reflect.DeepEqual(keys(got), keys(want)) {
+		t.Errorf("members %q, want %q", keys(got), keys(want))
+	}
+}
+
+// The debug file of an object that only the object itself gives an id of comes
+// along, under that id.
+func TestPackOwnDebug(t *testing.T) {
+	s := &fakeSource{dir: t.TempDir()}
+	x := elfOf(id(7), "code", 0)
+	s.put(t, store.ELF, "/lib/x.so", x)
+	s.put(t, store.Debug, "/lib/x.so", elfOf(id(7), "code", 100))
+	s.hook = func(k store.Key, f *store.File) *store.File {
+		if k.Kind == store.Debug && k.ID != id(7) {
+			t.Errorf("a debug file of %v was asked for", k)
+		}
+		return f
+	}
+	_, got, err := pack(t, result(obj{"/lib/x.so", "", 0, 1}), PlanOptions{Source: s}, PackOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := sha256.Sum256(x)
+	want := map[string]string{
+		"lib/x.so/" + hex.EncodeToString(hash[:]) + "/elf": "",
+		"lib/x.so/" + id(7).String() + "/debug":            "",
+		".build-id/07/" + id(7).String()[2:]:               "",
 	}
 	if !reflect.DeepEqual(keys(got), keys(want)) {
 		t.Errorf("members %q, want %q", keys(got), keys(want))

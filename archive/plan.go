@@ -256,7 +256,9 @@ func (pl *Plan) findDebug(ctx context.Context, it *item) {
 		}
 	}
 	from := it.parts[0].file
-	if pl.add(ctx, it, store.Debug) == nil {
+	if x := pl.findOwnDebug(ctx, it); x != nil {
+		from = x.parts[0].file
+	} else if pl.add(ctx, it, store.Debug) == nil {
 		from = it.parts[len(it.parts)-1].file
 	}
 	if r := identity(from, pl.o.Limits); r.altID != "" {
@@ -277,6 +279,30 @@ func (pl *Plan) findDebug(ctx context.Context, it *item) {
 			pl.items = append(pl.items, x)
 		}
 	}
+}
+
+// findOwnDebug opens the separate debug file of an object that the recording
+// gives no id of. The object's bytes may carry one all the same, and the debug
+// file is as certain as they are. It returns nil if there is none to add.
+func (pl *Plan) findOwnDebug(ctx context.Context, it *item) *item {
+	if it.id != "" {
+		return nil
+	}
+	own := identity(it.parts[0].file, pl.o.Limits).id
+	if own == "" || slices.ContainsFunc(pl.items, func(x *item) bool { return x.id == own }) {
+		return nil
+	}
+	key := store.Key{ID: own, Kind: store.Debug, Path: it.path}
+	f, err := pl.o.Source.Get(ctx, key)
+	if err != nil {
+		return nil
+	}
+	x := &item{object: profile.None, id: own, path: it.path, extra: true}
+	if !pl.append(x, &part{kind: store.Debug, key: key, file: f, quality: objfile.FullDWARF, wantID: own}) {
+		return nil
+	}
+	pl.items = append(pl.items, x)
+	return x
 }
 
 // findShared opens the debug information that dwz moved to a file of its own.

@@ -312,8 +312,13 @@ func (r *resolver) file(ctx context.Context, t *task, obj *profile.Object, kind 
 		t.used(f, sf)
 	}
 	var debug *objfile.File
-	if kind == store.ELF && obj.BuildID != "" && (f == nil || f.Quality() < objfile.Symtab) {
-		d, df, derr := r.open(ctx, key(obj, store.Debug), b)
+	dkey := key(obj, store.Debug)
+	if dkey.ID == "" && f != nil {
+		// The debug file is as certain as the file is that it belongs to.
+		dkey.ID = f.BuildID()
+	}
+	if kind == store.ELF && dkey.ID != "" && (f == nil || f.Quality() < objfile.Symtab) {
+		d, df, derr := r.open(ctx, dkey, b)
 		if derr == nil {
 			defer closeFile(df)
 			debug = d
@@ -345,7 +350,7 @@ func (r *resolver) file(ctx context.Context, t *task, obj *profile.Object, kind 
 	t.name(r.p, tab, 0, objfile.Demangle)
 	switch {
 	case t.out.Quality >= objfile.Symtab:
-	case len(t.funcs) == 0:
+	case len(t.funcs) == 0 && t.out.Quality < objfile.Dynsym:
 		t.out.Reason = Stripped
 	default:
 		t.out.Reason = Exported // of those that have no name

@@ -154,7 +154,7 @@ func TestDebugFile(t *testing.T) {
 	}{
 		{map[store.Key][]byte{elf: read(t, stripped), dbg: read(t, debug)}, "hot_leaf", symbol.Named, objfile.FullDWARF},
 		{map[store.Key][]byte{elf: b}, "hot_leaf", symbol.Named, objfile.FullDWARF},
-		{map[store.Key][]byte{elf: read(t, stripped)}, "", symbol.Stripped, objfile.Dynsym},
+		{map[store.Key][]byte{elf: read(t, stripped)}, "", symbol.Exported, objfile.Dynsym},
 		{map[store.Key][]byte{dbg: read(t, debug)}, "", symbol.NoRuntime, objfile.FullDWARF},
 		{map[store.Key][]byte{elf: []byte("#!/bin/sh, and more of it"), dbg: read(t, debug)}, "", symbol.NoRuntime, objfile.FullDWARF},
 	} {
@@ -163,6 +163,31 @@ func TestDebugFile(t *testing.T) {
 		if x := out.Objects[0]; names(p)[0] != tt.name || x.Reason != tt.reason || x.Quality != tt.quality {
 			t.Errorf("%d files: %q, %+v", len(tt.files), names(p), x)
 		}
+	}
+}
+
+// TestOwnDebugFile: the recording has no id of the object, but the file has,
+// and so has its debug file.
+func TestOwnDebugFile(t *testing.T) {
+	perftest.NeedTool(t, "objcopy")
+	b, id, leaf := program(t, "-g")
+	dir := t.TempDir()
+	full, debug, stripped := filepath.Join(dir, "full"), filepath.Join(dir, "debug"), filepath.Join(dir, "stripped")
+	if err := os.WriteFile(full, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--only-keep-debug", full, debug}, {"--strip-all", full, stripped}} {
+		if out, err := exec.Command("objcopy", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	p := one(profile.Object{Path: "/bin/spin"}, leaf+1)
+	out := resolve(t, p, &fake{files: map[store.Key][]byte{
+		{Path: "/bin/spin", Kind: store.ELF}: read(t, stripped),
+		{ID: id, Kind: store.Debug}:          read(t, debug),
+	}})
+	if x := out.Objects[0]; names(p)[0] != "hot_leaf" || !x.Unverified {
+		t.Errorf("%q, %+v", names(p), x)
 	}
 }
 
