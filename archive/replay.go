@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/perfark/perfark/store"
 	"github.com/perfark/perfark/symbol"
@@ -27,7 +28,20 @@ func (pl *Plan) replay(ctx context.Context, m *Manifest) (*symbol.Outcome, error
 		return nil, err
 	}
 	m.Coverage = CoverageOf(out)
+	m.Missing = slices.DeleteFunc(slices.Clone(m.Missing), func(x Missing) bool { return x.Kind == "module" && pl.named(x, out) })
 	return out, nil
+}
+
+// named reports whether all frames of an object got their names without it:
+// those of a kernel module from kallsyms.
+func (pl *Plan) named(m Missing, out *symbol.Outcome) bool {
+	for i := range pl.profile.Objects {
+		o := &pl.profile.Objects[i]
+		if o.Path == string(m.Path) && o.BuildID == m.ID && out.Objects[i].FramesNamed < out.Objects[i].Frames {
+			return false
+		}
+	}
+	return true
 }
 
 // CoverageOf returns the coverage of what was resolved.

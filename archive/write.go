@@ -53,6 +53,9 @@ func newDraft(name string) (*draft, error) {
 	}
 	d.File, err = os.CreateTemp(dir, strings.ReplaceAll(d.prefix(), "*", "_")+"*")
 	if err != nil {
+		if pe, ok := errors.AsType[*fs.PathError](err); ok {
+			err = pe.Err // of a name that means nothing to anybody
+		}
 		return nil, err
 	}
 	d.temp = d.File.Name()

@@ -39,6 +39,7 @@ type app struct {
 	quiet     bool
 	verbose   int
 	json      bool
+	advised   []string // hints that were printed
 }
 
 // addInputFlags binds -i, -f and the limits of what an input may cost.

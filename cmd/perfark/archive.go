@@ -285,9 +285,18 @@ func readExcludes(name string) ([]buildid.ID, error) {
 		return nil, fmt.Errorf("--exclude-buildids: %s: %w", name, pathless(err))
 	}
 	defer f.Close()
+	ids, err := parseExcludes(f)
+	if err != nil {
+		return nil, fmt.Errorf("--exclude-buildids: %s: %w", name, err)
+	}
+	return ids, nil
+}
+
+func parseExcludes(r io.Reader) ([]buildid.ID, error) {
 	var ids []buildid.ID
-	sc := bufio.NewScanner(f)
-	for n := 1; sc.Scan(); n++ {
+	sc := bufio.NewScanner(r)
+	n := 1
+	for ; sc.Scan(); n++ {
 		line, _, _ := strings.Cut(sc.Text(), "#")
 		words := strings.Fields(line)
 		if len(words) == 0 {
@@ -295,14 +304,14 @@ func readExcludes(name string) ([]buildid.ID, error) {
 		}
 		id, err := buildid.Parse(words[0])
 		if err != nil {
-			return nil, fmt.Errorf("--exclude-buildids: %s: line %d: %w", name, n, err)
+			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		if id != "" {
 			ids = append(ids, id)
 		}
 	}
 	if err := sc.Err(); err != nil {
-		return nil, fmt.Errorf("--exclude-buildids: %s: %w", name, err)
+		return nil, fmt.Errorf("line %d: %w", n, err)
 	}
 	return ids, nil
 }
@@ -454,14 +463,23 @@ func (c *archiveCmd) printPlan(plan *archive.Plan) error {
 }
 
 // printMissing prints what is not in the archive, and the command that would
-// help.
+// help, once for all that it helps.
 func (a *app) printMissing(list []archive.Missing) {
-	for _, m := range list {
+	for i, m := range list {
 		a.notef("missing: %s", missingText(m))
-		if m.Hint != "" {
-			a.hintf("%s", m.Hint)
+		if i+1 == len(list) || list[i+1].Hint != m.Hint {
+			a.adviseOnce(m.Hint)
 		}
 	}
+}
+
+// adviseOnce prints a line of advice unless it was printed before.
+func (a *app) adviseOnce(hint string) {
+	if hint == "" || slices.Contains(a.advised, hint) {
+		return
+	}
+	a.advised = append(a.advised, hint)
+	a.hintf("%s", hint)
 }
 
 // missingText is a line about something that is missing: id, path, samples
@@ -518,8 +536,8 @@ func (c *archiveCmd) printUnnamed(list []unnamed) {
 			break
 		}
 		c.notef("no names: %s: %s: %s", cmp.Or(string(u.Path), "[unknown]"), count(u.Samples, "sample"), u.Reason)
-		if u.Hint != "" && !u.gap {
-			c.hintf("%s", u.Hint)
+		if !u.gap {
+			c.adviseOnce(u.Hint)
 		}
 	}
 }

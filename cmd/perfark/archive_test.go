@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -212,6 +213,10 @@ int main() { lib_call(hot_mid, 300000000); return 0; }
 // and perfark say is what they said on the recording side.
 func TestArchiveCarry(t *testing.T) {
 	h := newHost(t)
+	quick := "gz"
+	if _, err := exec.LookPath("zstd"); err == nil {
+		quick = "zst"
+	}
 	h.cc("libcall.so", libSource, "-shared", "-fPIC")
 	h.cc("prog", callerSource, "-L.", "-lcall", "-Wl,-rpath,"+h.dir)
 	for _, tt := range []struct {
@@ -219,9 +224,9 @@ func TestArchiveCarry(t *testing.T) {
 		format string
 		args   []string
 	}{
-		{"system-wide", "gz", []string{"-a", "-g", "--", "./prog"}},
+		{"system-wide", quick, []string{"-a", "-g", "--", "./prog"}},
 		{"caller", "bz2", []string{"-g", "--", "./prog"}},
-		{"buildid-mmap", "gz", []string{"--buildid-mmap", "-g", "--", "./prog"}},
+		{"buildid-mmap", quick, []string{"--buildid-mmap", "-g", "--", "./prog"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := &host{t: t, dir: h.dir, home: h.home}
@@ -233,7 +238,7 @@ func TestArchiveCarry(t *testing.T) {
 			if code != 0 || !strings.Contains(rows(want), "hot_leaf") {
 				t.Fatalf("exit status %d; perf's page is\n%s", code, want)
 			}
-			p := h.pack(data, "--format", tt.format)
+			p := h.pack(data, "--format", tt.format, "--level", "1")
 			if !p.has(h.dir+"/libcall.so") || !p.has(h.dir+"/prog") {
 				t.Fatalf("packed %v, missing %v", p.Objects, p.Missing)
 			}
@@ -257,9 +262,21 @@ func TestArchiveCarry(t *testing.T) {
 					t.Errorf("perf by %s says\n%s\nwant\n%s", dir, rows(r.Stdout), rows(want))
 				}
 			}
+			self := filepath.Join(t.TempDir(), "perfark")
+			exe, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(exe, self); err != nil {
+				t.Fatal(err)
+			}
+			if static(t, exe) {
+				hide = append(hide, "/usr") // nothing of this host is left but the kernel
+			}
 			for _, from := range []string{p.Archive, byTar, byUs} {
-				if got := h.report(data, from); got != rows(ours) {
-					t.Errorf("perfark by %s says\n%s\nwant\n%s", from, got, rows(ours))
+				r := h.hidden(hide, self, append([]string{"report", "--symbols", from}, flags...)...)
+				if rows(r.Stdout) != rows(ours) {
+					t.Errorf("perfark by %s says\n%s\nwant\n%s\n%s", from, rows(r.Stdout), rows(ours), r.Stderr)
 				}
 			}
 			if code, stdout, stderr := runArgs(t, "", "verify", p.Archive, data); code != p.code || !strings.Contains(stdout, "coverage: ") {
@@ -267,6 +284,16 @@ func TestArchiveCarry(t *testing.T) {
 			}
 		})
 	}
+}
+
+// static reports whether a program needs no other file to run.
+func static(t *testing.T, name string) bool {
+	f, err := elf.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	return !slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 }
 
 // A bundle holds the recording and is opened in place; plain tar unpacks it.
@@ -840,4 +867,20 @@ func TestArchiveErrors(t *testing.T) {
 			t.Errorf("archive %q: exit status %d, %q%q, want %d, %q", tt.args, code, stdout, stderr, tt.code, tt.want)
 		}
 	}
+}
+
+func FuzzParseExcludes(f *testing.F) {
+	f.Add([]byte("# comment\n\n00112233 /path\n00000000\n"))
+	f.Add([]byte("xyz\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		ids, err := parseExcludes(bytes.NewReader(b))
+		if err == nil && len(ids) > bytes.Count(b, []byte("\n"))+1 {
+			t.Errorf("%d ids of %d bytes", len(ids), len(b))
+		}
+		for _, id := range ids {
+			if id == "" {
+				t.Error("an id that is none")
+			}
+		}
+	})
 }
