@@ -70,7 +70,7 @@ func (c *unpackCmd) run(ctx context.Context, name string) error {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return err
+			return c.openError(name, err)
 		}
 		defer f.Close()
 		r = f
