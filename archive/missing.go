@@ -128,7 +128,7 @@ func (pl *Plan) explainAbsence(m *Missing, it *item) {
 	case inMemory(it.path):
 		m.Reason = "memfd"
 		m.Detail = "lived in memory only, and no process that runs has it mapped"
-		m.Hint = cmd + ", while the program runs"
+		m.Hint = "record again, then " + cmd + ", while the program runs"
 	case strings.HasSuffix(it.path, " (deleted)"):
 		m.Reason = "deleted"
 		m.Detail = "deleted, and no process that runs has it mapped"

@@ -832,7 +832,7 @@ func TestMissing(t *testing.T) {
 		{"deleted", obj{"/bin/x (deleted)", id(1), 0, 1}, refuse(store.Deleted, "", "", nil), root,
 			"deleted", "deleted, and no process that runs has it mapped", "perfark buildid-cache --add COPY-OF-THE-FILE && " + cmd},
 		{"memfd", obj{"/memfd:x (deleted)", "", 0, 1}, fs.ErrNotExist, locked,
-			"memfd", "lived in memory only, and no process that runs has it mapped", cmd + ", while the program runs"},
+			"memfd", "lived in memory only, and no process that runs has it mapped", "record again, then " + cmd + ", while the program runs"},
 		{"no id", obj{"/bin/x", "", 0, 1}, refuse(store.Untied, "nothing ties the file to it", "", nil), root,
 			"untied", "the recording has no build id for it (perf record -B does that), and nothing ties the file to it", "perf record --buildid-mmap …, then " + cmd},
 		{"kptr_restrict", obj{"[kernel.kallsyms]", id(1), profile.KindKernel, 1}, refuse(store.Restricted, "zeros", "", nil), user,

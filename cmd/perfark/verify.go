@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -79,7 +80,7 @@ func (c *verifyCmd) run(ctx context.Context, name, data string, minCoverage bool
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	v := verifyReport{Archive: name, Report: rep, Dangling: arc.Dangling()}
+	v := verifyReport{Archive: name, Report: rep, Dangling: slices.Clone(arc.Dangling())}
 	if m := arc.Manifest(); m != nil {
 		v.Missing = m.Missing
 	}
@@ -127,6 +128,9 @@ func (c *verifyCmd) replay(ctx context.Context, arc *archive.Archive, name, data
 	}
 	defer plan.Close()
 	v.Missing = merge(plan.Missing, v.Missing)
+	v.Dangling = slices.DeleteFunc(v.Dangling, func(id string) bool {
+		return slices.ContainsFunc(v.Missing, func(m archive.Missing) bool { return m.ID.String() == id })
+	})
 	out, err := symbol.Resolve(ctx, res.Profile, symbol.Options{Source: arc, Workers: c.workers, Limits: c.limits})
 	if err != nil {
 		return nil, err
