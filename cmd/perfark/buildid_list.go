@@ -120,9 +120,6 @@ func (c *buildIDListCmd) run(ctx context.Context, name string) error {
 // listLoss says what of a recording could not be read. Without res only the
 // header was.
 func (a *app) listLoss(in *input, res *session.Result) error {
-	if res == nil {
-		res = &session.Result{}
-	}
 	return a.lossError(in, res)
 }
 

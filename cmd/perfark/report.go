@@ -363,7 +363,8 @@ func (c *reportCmd) printStats(ctx context.Context, in *input) error {
 }
 
 // lossError says on standard error what of a recording was lost, by place, and
-// returns an error of status 3 if something was.
+// returns an error of status 3 if something was. res is nil if no profile was
+// made.
 func (a *app) lossError(in *input, res *session.Result) error {
 	damage := in.Damage()
 	const most = 20
@@ -381,7 +382,7 @@ func (a *app) lossError(in *input, res *session.Result) error {
 	for _, t := range slices.Sorted(maps.Keys(unknown)) {
 		a.notef("%s: %s of type %d skipped: newer than perfark knows, or damaged", in.Name(), count(int(unknown[t]), "record"), uint32(t))
 	}
-	if len(damage) > 0 || res.Partial() {
+	if len(damage) > 0 || res != nil && res.Partial() {
 		return partialf("%s: the recording is damaged: what could be read of it is shown", in.Name())
 	}
 	return nil
