@@ -131,7 +131,7 @@ func (t *sorter) sortLMS(n int) bool {
 		heads[i] += heads[i-1]
 	}
 	if cap(t.items) < count {
-		t.items = make([]item, count, max(count, n/2+1))
+		t.items = make([]item, count, count+count/8)
 	}
 	t.items = t.items[:count]
 	if cap(t.spare) < count {

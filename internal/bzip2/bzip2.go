@@ -48,8 +48,8 @@ type block struct {
 const maxRun = 4 + 255
 
 // maxWorkers keeps the memory of all workers below 200 MB. A worker and its
-// share of the queue need about 20 MB.
-const maxWorkers = 8
+// share of the queue need about 25 MB.
+const maxWorkers = 6
 
 // NewWriter returns a Writer to w. Close must be called.
 func NewWriter(w io.Writer, o Options) *Writer {
