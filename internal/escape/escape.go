@@ -34,6 +34,30 @@ func Lines(s string) string {
 	return escape(s, i, true)
 }
 
+// JSON writes out in JSON text what Name would in a name, as JSON does:
+// \u202e. What the text says stays the same. encoding/json does so itself
+// with C0 controls and bytes that are no UTF-8, which it replaces.
+func JSON(text []byte) []byte {
+	var out []byte
+	done := 0
+	for i := 0; i < len(text); {
+		r, n := rune(text[i]), 1
+		if r >= utf8.RuneSelf {
+			r, n = utf8.DecodeRune(text[i:])
+		}
+		if r == 0x7f || acts(r) {
+			out = append(out, text[done:i]...)
+			out = append(out, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
+			done = i + n
+		}
+		i += n
+	}
+	if out == nil {
+		return text
+	}
+	return append(out, text[done:]...)
+}
+
 // unsafeAt returns the index of the first byte of s to be written out, -1 if
 // there is none.
 func unsafeAt(s string, lines bool) int {

@@ -1,6 +1,7 @@
 package escape
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -33,6 +34,27 @@ func TestName(t *testing.T) {
 func TestLines(t *testing.T) {
 	if got, want := Lines("a:\tb\nc\x1b[0m"), "a:\tb\nc\\x1b[0m"; got != want {
 		t.Errorf("Lines = %q, want %q", got, want)
+	}
+}
+
+// What JSON writes says the same as before.
+func TestJSON(t *testing.T) {
+	for _, in := range []string{"", "naïve/中文", "a\u202eb", "\u009b31m\x7f", "\u2066x\u2069\ufeff", "a\x1b\n\u2028", "x\u200e"} {
+		text, err := json.Marshal(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := JSON(text)
+		if name := Name(string(got)); name != string(got) {
+			t.Errorf("JSON(%q) = %q, which a terminal acts upon", text, got)
+		}
+		var back string
+		if err := json.Unmarshal(got, &back); err != nil || back != in {
+			t.Errorf("JSON(%q) = %q, which says %q, %v", text, got, back, err)
+		}
+	}
+	if got, want := string(JSON([]byte("\"a\u202eb\x7f\""))), `"a\u202eb\u007f"`; got != want {
+		t.Errorf("JSON = %q, want %q", got, want)
 	}
 }
 
