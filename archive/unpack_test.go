@@ -610,3 +610,61 @@ func TestUnpackNoSpace(t *testing.T) {
 		t.Errorf("written:\n%s", s)
 	}
 }
+
+// TestUnpackKilled (F1, G8): killed at any moment, whatever is there is whole;
+// the next run completes it and leaves no temporary file.
+func TestUnpackKilled(t *testing.T) {
+	if file := os.Getenv("PERFARK_TEST_UNPACK"); file != "" {
+		r, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := os.Getenv("PERFARK_TEST_DIR")
+		for {
+			os.RemoveAll(filepath.Join(dir, "debug"))
+			os.RemoveAll(filepath.Join(dir, "data"))
+			Unpack(context.Background(), r, UnpackOptions{Dir: filepath.Join(dir, "debug"), DataDir: filepath.Join(dir, "data")})
+		}
+	}
+	p := sampleOf(500_000)
+	b := p.encode(t, EncodeOptions{Format: Zstd})
+	file := filepath.Join(t.TempDir(), "a.tar.zst")
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kills := 40
+	if testing.Short() {
+		kills = 5
+	}
+	for i := range kills {
+		dir := t.TempDir()
+		cmd := exec.Command(os.Args[0], "-test.run=^TestUnpackKilled$")
+		cmd.Env = append(os.Environ(), "PERFARK_TEST_UNPACK="+file, "PERFARK_TEST_DIR="+dir)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			if _, err := os.Stat(filepath.Join(dir, "debug")); err == nil {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Duration(i) * 700 * time.Microsecond)
+		cmd.Process.Kill()
+		cmd.Wait()
+		o := UnpackOptions{Dir: filepath.Join(dir, "debug"), DataDir: filepath.Join(dir, "data")}
+		for name, want := range p.files {
+			got, err := os.ReadFile(filepath.Join(o.Dir, string(name)))
+			if err == nil && !bytes.Equal(got, want) {
+				t.Fatalf("kill %d: %q: %d bytes of %d", i, name, len(got), len(want))
+			}
+		}
+		u, err := Unpack(t.Context(), bytes.NewReader(b), o)
+		if err != nil || u.Refused() > 0 {
+			t.Fatalf("kill %d: %+v %v", i, u, err)
+		}
+		if s := stateOf(t, dir); strings.Contains(s, tempPrefix) {
+			t.Fatalf("kill %d: a temporary file is left:\n%s", i, s)
+		}
+	}
+}
