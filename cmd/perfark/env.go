@@ -14,7 +14,6 @@ type environ struct {
 	sudoHome   string // home directory of SUDO_USER; "" if not run by sudo
 	buildIDDir string // PERF_BUILDID_DIR, which perf sets for perf-archive
 	perfconfig string // PERF_CONFIG: read instead of the two files; "" if not set
-	noColor    bool   // NO_COLOR
 	pager      string // PERF_PAGER, or PAGER; "" if neither is set
 	term       string // TERM
 }
@@ -24,7 +23,6 @@ func readEnv() environ {
 		home:       os.Getenv("HOME"),
 		buildIDDir: os.Getenv("PERF_BUILDID_DIR"),
 		perfconfig: os.Getenv("PERF_CONFIG"),
-		noColor:    os.Getenv("NO_COLOR") != "",
 		pager:      os.Getenv("PERF_PAGER"),
 		term:       os.Getenv("TERM"),
 	}

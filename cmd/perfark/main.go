@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -50,7 +51,7 @@ func main() {
 // run runs perfark with args, which begin with the name of the command, and
 // returns its exit status: one of the exit constants, or 128 and the number of
 // the signal that ended it.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	out := &output{w: stdout, cancel: cancel}
@@ -61,6 +62,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		out:    out,
 		env:    readEnv(),
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			a.meters.stop()
+			code = a.bug(p, debug.Stack())
+		}
+	}()
 	root := newRootCmd(a)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
@@ -171,6 +178,17 @@ func (a *app) fail(ctx context.Context, cmd *cobra.Command, err error) int {
 		fmt.Fprintf(a.stderr, "perfark: hint: %s\n", escape.Name(h))
 	}
 	return exitCode(err)
+}
+
+// bug reports a panic, which is a fault of perfark whatever the input was.
+func (a *app) bug(p any, stack []byte) int {
+	fmt.Fprintf(a.stderr, "perfark: internal error: %s\n", escape.Name(fmt.Sprint(p)))
+	if a.verbose > 0 {
+		fmt.Fprintf(a.stderr, "%s", escape.Lines(string(stack)))
+	} else {
+		fmt.Fprintln(a.stderr, "perfark: hint: this is a fault of perfark; -v shows the place")
+	}
+	return exitFailed
 }
 
 // An output is standard output. It keeps the first error and cancels the

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
 
 	"github.com/perfark/perfark/internal/perftest"
 )
@@ -170,6 +171,23 @@ func TestErrors(t *testing.T) {
 		if code := a.fail(context.Background(), nil, tt.err); code != tt.code || errw.String() != tt.want {
 			t.Errorf("%v: exit status %d, %q, want %d, %q", tt.err, code, errw.String(), tt.code, tt.want)
 		}
+	}
+}
+
+// A fault of perfark is one line, and the place only with -v.
+func TestBug(t *testing.T) {
+	commands = append(commands, func(a *app) *cobra.Command {
+		c := &cobra.Command{Use: "fault", RunE: func(*cobra.Command, []string) error { panic("at \x1b") }}
+		a.addOutputFlags(c)
+		return c
+	})
+	defer func() { commands = commands[:len(commands)-1] }()
+	code, _, errs := runArgs(t, "", "fault")
+	if want := `perfark: internal error: at \x1b` + "\nperfark: hint: this is a fault of perfark; -v shows the place\n"; code != 1 || errs != want {
+		t.Errorf("exit status %d, %q, want 1, %q", code, errs, want)
+	}
+	if code, _, errs := runArgs(t, "", "fault", "-v"); code != 1 || !strings.Contains(errs, "main_test.go:") {
+		t.Errorf("exit status %d, %q", code, errs)
 	}
 }
 

@@ -27,6 +27,7 @@ type reportCmd struct {
 	stdio, noChildren      bool
 	showSamples, showTotal bool
 	header, headerOnly     bool
+	info                   bool
 	stats                  bool
 	noGroup                bool
 	noBranchStack          bool
@@ -74,7 +75,9 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	fs.StringVarP(&c.callGraph, "call-graph", "g", "", "print call graphs of this `KIND`: none")
 	fs.BoolVar(&c.header, "header", false, "print the header of the recording first")
 	fs.BoolVar(&c.headerOnly, "header-only", false, "print the header of the recording alone")
+	fs.BoolVarP(&c.info, "show-info", "I", false, "print the long sections of the header too")
 	fs.BoolVar(&c.stats, "stats", false, "count the records of the recording by type")
+	fs.Bool("no-inline", false, "no inlined functions in call graphs (there are none)")
 	fs.BoolVar(&c.noGroup, "no-group", false, "show the events of a group one by one")
 	fs.BoolVar(&c.noBranchStack, "no-branch-stack", false, "count samples, not the branches in them (there is nothing else)")
 	fs.BoolVar(&c.keepEmpty, "no-skip-empty", false, "show events without samples too")
@@ -151,7 +154,7 @@ func (c *reportCmd) run(ctx context.Context, name string) error {
 	defer in.Close()
 	if c.headerOnly {
 		c.startPager()
-		return writeHeader(c.stdout, in.File, headerOptions{})
+		return writeHeader(c.stdout, in.File, headerOptions{all: c.info})
 	}
 	if c.stats {
 		return c.printStats(ctx, in)
@@ -301,7 +304,7 @@ func (c *reportCmd) print(in *input, res *session.Result, tables []*report.Table
 	page := report.PageOptions{Separator: c.separator, Quiet: c.quiet, PercentLimit: c.percentLimit, Lost: res.Profile.Lost.Samples}
 	if c.header {
 		var b strings.Builder
-		if err := writeHeader(&b, in.File, headerOptions{}); err != nil {
+		if err := writeHeader(&b, in.File, headerOptions{all: c.info}); err != nil {
 			return err
 		}
 		page.Header = b.String()
