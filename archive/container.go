@@ -102,7 +102,7 @@ const (
 // the recorded path less its leading slashes. Objects that have no id stand
 // under the SHA-256 of their contents, in hex. Empty components and "." are
 // left out, ".." is written "%2e%2e", and so is the dot of a leading .build-id
-// or .perfark.
+// or .perfark. What is too long for a file system is cut, and ends in a hash.
 func ObjectName(recorded string, id buildid.ID, sum string, kind store.Kind) string {
 	dir := id.String()
 	if id == "" {
@@ -139,13 +139,28 @@ func treePath(p string) string {
 			c = "%2e%2e"
 		case len(out) == 0 && (c == linkDir || c == ownDir):
 			c = "%2e" + c[1:]
+		case len(c) > 255:
+			c = shorten(c, c)
 		}
 		out = append(out, c)
 	}
 	if len(out) == 0 {
 		return "%"
 	}
-	return strings.Join(out, "/")
+	const most = 4096 - 2*(1+2*buildid.MaxSize) // an id and a kind follow
+	t := strings.Join(out, "/")
+	if len(t) > most {
+		return shorten(out[len(out)-1], t)
+	}
+	return t
+}
+
+// shorten cuts a component of a path so that it ends in a hash of whole, and
+// is at most 255 bytes long.
+func shorten(s, whole string) string {
+	sum := sha256.Sum256([]byte(whole))
+	tail := "%" + hex.EncodeToString(sum[:8])
+	return s[:min(len(s), 255-len(tail))] + tail
 }
 
 // checkName refuses names that do not stay in the tree or that have more than
@@ -155,7 +170,7 @@ func checkName(name string) error {
 	case name == "":
 		return fmt.Errorf("name is empty")
 	case len(name) > 4096:
-		return fmt.Errorf("name of %d bytes, at most 4096 are allowed: %.40q...", len(name), name)
+		return fmt.Errorf("name of %d bytes that begins with %.40q: at most 4096 are allowed", len(name), name)
 	case strings.HasPrefix(name, "/"):
 		return fmt.Errorf("name %q is absolute", name)
 	case strings.IndexByte(name, 0) >= 0:
@@ -166,7 +181,7 @@ func checkName(name string) error {
 			return fmt.Errorf("name %q has a component %q", name, c)
 		}
 		if len(c) > 255 {
-			return fmt.Errorf("name %.40q... has a component of %d bytes, at most 255 are allowed", name, len(c))
+			return fmt.Errorf("name that begins with %.40q has a component of %d bytes: at most 255 are allowed", name, len(c))
 		}
 	}
 	return nil

@@ -281,15 +281,17 @@ func TestTar(t *testing.T) {
 func TestObjectName(t *testing.T) {
 	id := testID(1)
 	for path, want := range map[string]string{
-		"/usr/bin/app":      "usr/bin/app",
-		"[kernel.kallsyms]": "[kernel.kallsyms]",
-		"//a/./b//c/":       "a/b/c",
-		"/a/../../b":        "a/%2e%2e/%2e%2e/b",
-		"/.build-id/x":      "%2ebuild-id/x",
-		"/a/.build-id/x":    "a/.build-id/x",
-		"/.perfark/x":       "%2eperfark/x",
-		"":                  "%",
-		"/":                 "%",
+		"/usr/bin/app":                          "usr/bin/app",
+		"[kernel.kallsyms]":                     "[kernel.kallsyms]",
+		"//a/./b//c/":                           "a/b/c",
+		"/a/../../b":                            "a/%2e%2e/%2e%2e/b",
+		"/.build-id/x":                          "%2ebuild-id/x",
+		"/a/.build-id/x":                        "a/.build-id/x",
+		"/.perfark/x":                           "%2eperfark/x",
+		"":                                      "%",
+		"/":                                     "%",
+		"/a/" + strings.Repeat("b", 300) + "/c": "a/" + strings.Repeat("b", 238) + "%dccc1450d6fc4232" + "/c",
+		"/" + strings.Repeat("a/", 3000) + "last": "last%65c707bff964cadb",
 	} {
 		if got := ObjectName(path, id, "", store.ELF); got != want+"/"+id.String()+"/elf" {
 			t.Errorf("%q: %q, want %q/...", path, got, want)

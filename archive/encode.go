@@ -71,6 +71,9 @@ func outEntries(m *Manifest, c Contents, f Format) ([]outEntry, error) {
 				continue
 			}
 			seen[f.Name] = f
+			if err := checkPlace(f); err != nil {
+				return nil, err
+			}
 			mode := int64(0o644)
 			if f.Kind == store.Kallsyms || f.Kind == store.PerfMap {
 				mode = 0o600
@@ -89,8 +92,28 @@ func outEntries(m *Manifest, c Contents, f Format) ([]outEntry, error) {
 		}
 	}
 	slices.SortFunc(out[head:], func(a, b outEntry) int { return strings.Compare(a.name, b.name) })
+	for name := range seen {
+		for d := path.Dir(string(name)); d != "."; d = path.Dir(d) {
+			if seen[Name(d)] != nil {
+				return nil, fmt.Errorf("%q: is the name of a file, and of a directory over %q", d, name)
+			}
+		}
+	}
 	linkEqual(out[head:])
 	return out, nil
+}
+
+// checkPlace fails for a file under a name that nobody would read.
+func checkPlace(f *File) error {
+	name := string(f.Name)
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if f.Kind == store.PerfMap && mapPattern.MatchString(name) {
+		return nil
+	}
+	_, _, _, err := splitObject(name)
+	return err
 }
 
 // linkEqual makes every file that has the contents of an earlier one a hard
