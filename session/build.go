@@ -17,7 +17,7 @@ type builder struct {
 	groups    map[group]int32
 	groupOf   []group
 	locs      locTable
-	stacks    stackTable
+	chains    chainTable
 	samples   sampleTable
 
 	cache   []locEntry
@@ -25,7 +25,6 @@ type builder struct {
 	touched uint64 // keeps the compiler from leaving out loads
 
 	frames  []int32        // locations of the chain at hand, innermost first
-	path    []stackKey     // the stack of the chain before, outermost first: location, and the stack up to it
 	stamps  []uint64       // by object: serial of the last sample with a frame there
 	serial  uint64         // of the sample
 	extra   []uint64       // by object: samples that touch it only in their branch stack
@@ -77,7 +76,7 @@ func newBuilder(l *loader, h hasher) *builder {
 		threads: map[threadKey]int32{},
 		groups:  map[group]int32{},
 		locs:    locTable{h: h},
-		stacks:  stackTable{h: h},
+		chains:  chainTable{h: h},
 		samples: sampleTable{h: h},
 		cache:   make([]locEntry, 1<<locCacheBits),
 		waiting: make([]waiting, 0, waitingMax),
@@ -228,32 +227,12 @@ func (b *builder) addStack(w *worker, f *frames, pos uint64, group int32) {
 	k.loc = b.location(w, f.state(c.mode), c.mode, c.ip, pos)
 	b.frames = b.frames[:0]
 	b.chain(w, f, c.chain, pos)
-	k.stack = b.stack(pos)
+	k.stack = b.chains.id(b.frames)
 	if len(c.branches) > 0 {
 		b.branches(w, f, k.loc, pos)
 	}
 	b.samples.reserve(1)
 	b.samples.add(k, b.samples.hash(k), c.period)
-}
-
-// stack returns the stack of the frames. One sample's outer frames mostly are
-// those of the one before it.
-func (b *builder) stack(pos uint64) int32 {
-	n := len(b.frames)
-	same := 0
-	for same < n && same < len(b.path) && b.path[same].loc == b.frames[n-1-same] {
-		same++
-	}
-	b.path = b.path[:same]
-	at := int32(none)
-	if same > 0 {
-		at = b.path[same-1].caller
-	}
-	for i := n - 1 - same; i >= 0; i-- {
-		at = b.stacks.id(stackKey{b.frames[i], at}, pos)
-		b.path = append(b.path, stackKey{b.frames[i], at})
-	}
-	return at
 }
 
 // chain appends the locations of a call chain to frames.

@@ -9,9 +9,9 @@ import (
 )
 
 // merge makes one profile of the workers' tables, the same for any number of
-// them. Threads and stacks are in the order in which they come up in the
-// recording, locations by object and address, samples by location. It returns
-// how each location was hit.
+// them. Threads are in the order in which they come up in the recording,
+// locations by object and address, stacks by location from the outermost on,
+// samples by location. It returns how each location was hit.
 func (l *loader) merge(p *profile.Profile) []Hit {
 	bs := make([]*builder, len(l.workers))
 	for i, w := range l.workers {
@@ -129,27 +129,48 @@ func mergeLocations(p *profile.Profile, bs []*builder) [][]int32 {
 	return remap
 }
 
-// mergeStacks fills p.Stacks, and returns the new number of each builder's
-// stacks.
+// mergeStacks fills p.Stacks, and returns the stack of each builder's chains.
 func mergeStacks(p *profile.Profile, bs []*builder, locs [][]int32) [][]int32 {
-	remap := newRemap(bs, func(b *builder) int { return len(b.stacks.keys) })
-	all := stackTable{h: bs[0].stacks.h}
-	for _, b := range bs {
-		b.stacks.slots = nil
+	remap := newRemap(bs, func(b *builder) int { return len(b.chains.starts) })
+	rows := make([][]chainRef, len(bs))
+	var wg sync.WaitGroup
+	for i, b := range bs {
+		wg.Go(func() {
+			b.chains.slots = nil
+			b.chains.rename(locs[i])
+			rows[i] = b.chains.sorted()
+			b.chains.starts = nil
+		})
 	}
-	pos := func(i, j int) uint64 { return bs[i].stacks.first[j] }
-	inOrder(remap, pos, func(i, j int) {
-		k := bs[i].stacks.keys[j]
-		k.loc = locs[i][k.loc]
-		if k.caller != none {
-			k.caller = remap[i][k.caller]
+	wg.Wait()
+	sb := stackBuilder{p: p}
+	at := make([]int, len(bs))
+	heads := make([][]int32, len(bs)) // nil: at the end
+	next := func(i int) {
+		heads[i] = nil
+		if at[i] < len(rows[i]) {
+			heads[i] = bs[i].chains.at(rows[i][at[i]].start)
 		}
-		remap[i][j] = all.id(k, 0)
-	})
-	all.slots = nil
-	p.Stacks = make([]profile.Stack, len(all.keys))
-	for i, k := range all.keys {
-		p.Stacks[i] = profile.Stack{Location: k.loc, Caller: k.caller}
+	}
+	for i := range bs {
+		next(i)
+	}
+	for {
+		best := -1
+		for i, c := range heads {
+			if c != nil && (best < 0 || slices.Compare(c, heads[best]) < 0) {
+				best = i
+			}
+		}
+		if best < 0 {
+			break
+		}
+		remap[best][rows[best][at[best]].id] = sb.add(heads[best])
+		at[best]++
+		next(best)
+	}
+	for _, b := range bs {
+		b.chains = chainTable{}
 	}
 	return remap
 }
