@@ -96,7 +96,7 @@ or the archive could not be written: then there is no file, and an older one sta
 	fs.Lookup("vmlinux").NoOptDefVal = " "
 	fs.BoolVar(&c.allowMissing, "allow-missing", false, "exit with status 0 even if objects are missing")
 	fs.Float64Var(&c.minCoverage, "min-coverage", 0, "exit with status 0 if at least `PCT` percent of the frames have names")
-	fs.IntVarP(&c.workers, "jobs", "j", 0, "use `N` processors (default: all)")
+	addJobsFlag(cmd, &c.workers)
 	return cmd
 }
 

@@ -71,7 +71,7 @@ named on standard error too.`,
 	fs.BoolVarP(&c.withHits, "with-hits", "H", false, "list the objects that were hit, in call chains and branch stacks too")
 	fs.BoolVarP(&c.kernel, "kernel", "k", false, "print the Build ID of the running kernel")
 	fs.BoolVarP(&c.kernelMaps, "kernel-maps", "m", false, "list the running kernel and its modules: id, start, end, name")
-	fs.IntVarP(&c.workers, "jobs", "j", 0, "use `N` processors (default: all)")
+	addJobsFlag(cmd, &c.workers)
 	return cmd
 }
 

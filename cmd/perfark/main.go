@@ -125,7 +125,24 @@ Exit status: 0 complete, 1 failed, 2 wrong usage, 3 done but partial.`,
 	root.SetHelpCommand(newHelpCmd())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
+	noOtherShell(root)
 	return root
+}
+
+// noOtherShell has the command completion refuse what is no shell it knows.
+func noOtherShell(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		c.Args = cobra.ArbitraryArgs
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unknown shell %q", args[0])
+			}
+			return c.Help()
+		}
+	}
 }
 
 func newHelpCmd() *cobra.Command {

@@ -82,7 +82,7 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	fs.BoolVar(&c.noBranchStack, "no-branch-stack", false, "count samples, not the branches in them (there is nothing else)")
 	fs.BoolVar(&c.keepEmpty, "no-skip-empty", false, "show events without samples too")
 	fs.Float64Var(&c.percentLimit, "percent-limit", 0, "leave out rows below `PCT` percent")
-	fs.IntVarP(&c.workers, "jobs", "j", 0, "use `N` processors (default: all)")
+	addJobsFlag(cmd, &c.workers)
 	return cmd
 }
 

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/spf13/cobra"
 )
 
 // A sizeValue is a flag's value in bytes, given as a number with or without
@@ -46,6 +48,39 @@ func (v *sizeValue) String() string {
 
 // Type names the kind of value in the help.
 func (v *sizeValue) Type() string { return "SIZE" }
+
+// maxJobs is more than any machine has processors worth using. Each job has
+// buffers of its own, so what comes out would not be another, only later.
+const maxJobs = 1024
+
+// A jobsValue is a flag's number of processors; 0 is all there are.
+type jobsValue int
+
+// addJobsFlag adds --jobs, which sets n.
+func addJobsFlag(cmd *cobra.Command, n *int) {
+	cmd.Flags().VarP((*jobsValue)(n), "jobs", "j", "use `N` processors (default: all)")
+}
+
+// Set parses s.
+func (v *jobsValue) Set(s string) error {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n > maxJobs {
+		return fmt.Errorf("want a number from 0 to %d", maxJobs)
+	}
+	*v = jobsValue(n)
+	return nil
+}
+
+// String returns the number as Set takes it, "" for 0.
+func (v *jobsValue) String() string {
+	if *v == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(*v))
+}
+
+// Type names the kind of value in the help.
+func (v *jobsValue) Type() string { return "N" }
 
 // bytesText writes a number of bytes for people: 1.5 MB, powers of 1000.
 func bytesText(n int64) string {

@@ -52,7 +52,7 @@ Exit status: 0 all is there; 3 some objects were refused; 1 nothing could be use
 	fs.StringVarP(&c.dir, "directory", "C", "", "put objects into `DIR` (default: the buildid directory of perf, ~/.debug)")
 	fs.StringVar(&c.dataDir, "data-dir", "", "put the recording of a bundle into `DIR` (default: the current directory)")
 	fs.BoolVarP(&c.force, "force", "f", false, "replace a recording that is there, and objects that differ from those in the archive")
-	fs.IntVarP(&c.workers, "jobs", "j", 0, "use `N` processors (default: all)")
+	addJobsFlag(cmd, &c.workers)
 	return cmd
 }
 

@@ -51,7 +51,7 @@ Exit status: 0 sound and complete; 3 sound, but objects are missing; 1 damaged.`
 	fs := cmd.Flags()
 	fs.BoolVar(&c.allowMissing, "allow-missing", false, "exit with status 0 even if objects are missing")
 	fs.Float64Var(&c.minCoverage, "min-coverage", 0, "exit with status 0 if at least `PCT` percent of the frames have names")
-	fs.IntVarP(&c.workers, "jobs", "j", 0, "use `N` processors (default: all)")
+	addJobsFlag(cmd, &c.workers)
 	return cmd
 }
 
