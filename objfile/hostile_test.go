@@ -6,11 +6,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -56,9 +58,9 @@ func bounded(t *testing.T, name string, input int, fn func()) {
 	t.Helper()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	start := time.Now()
+	start := cpuTime(t)
 	fn()
-	d := time.Since(start)
+	d := cpuTime(t) - start
 	runtime.ReadMemStats(&after)
 	if d > 2*time.Second*raceFactor {
 		t.Errorf("%s: took %v", name, d)
@@ -66,6 +68,15 @@ func bounded(t *testing.T, name string, input int, fn func()) {
 	if n := after.TotalAlloc - before.TotalAlloc; n > 256<<20+24*uint64(input) { // in all readings
 		t.Errorf("%s: allocated %d MiB for %d bytes", name, n>>20, input)
 	}
+}
+
+// cpuTime is what this process has used of the processors.
+func cpuTime(t *testing.T) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // TestHostile runs the recipes: each gives an answer, in bounded time and
@@ -251,20 +262,8 @@ func TestNotELF(t *testing.T) {
 
 // FuzzOpen reads everything a file has.
 func FuzzOpen(f *testing.F) {
-	for _, big := range []bool{false, true} {
-		for _, class := range []int{32, 64} {
-			for _, m := range []Machine{MachineX86_64, MachineARM, MachinePPC64} {
-				e := testELF{big: big, class: class, typ: TypeDyn, machine: m}
-				e.segments = []segment{{typ: ptLoad, flags: pfExec, vaddr: 0x1000, filesz: 0x1000, memsz: 0x1000}, {typ: ptNote, off: 0x40, filesz: 0x20}}
-				e.sections = []testSection{
-					{name: ".note.gnu.build-id", section: section{typ: shtNote, flags: shfAlloc, addralign: 4}, data: []byte("\x04\x00\x00\x00\x04\x00\x00\x00\x03\x00\x00\x00GNU\x00abcd")},
-					{name: ".gnu_debuglink", section: section{typ: shtProgbits}, data: []byte("x.debug\x00\x01\x02\x03\x04")},
-					{name: ".plt", section: section{typ: shtProgbits, flags: shfAlloc | shfExec, addr: 0x1200}, data: []byte("\xff\x35\x02\x00\x00\x00\xff\x25\x04\x00\x00\x00\x0f\x1f\x40\x00\xff\x25\x02\x00\x00\x00\x68\x00\x00\x00\x00\xe9\xe0\xff\xff\xff")},
-				}
-				e = program(e, 0x1100, 64, testSym{name: "_ZN1a1bEv", value: 0x1100, size: 8, info: fn, shndx: 1}, testSym{name: "y", value: 0x1110, info: fn, shndx: 1})
-				f.Add(e.bytes())
-			}
-		}
+	for _, b := range fuzzSeeds() {
+		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		start := time.Now()
@@ -333,6 +332,85 @@ func TestCompressedModule(t *testing.T) {
 			if _, err := ReadBuildID(bytes.NewReader(b[:n]), int64(n)); err == nil && tool != "cat" {
 				t.Errorf("%s: cut to %d bytes: no error", tool, n)
 			}
+		}
+	}
+}
+
+// fuzzSeeds are small files of every class, byte order and machine with rules
+// of its own.
+func fuzzSeeds() (out [][]byte) {
+	for _, big := range []bool{false, true} {
+		for _, class := range []int{32, 64} {
+			for _, m := range []Machine{MachineX86_64, Machine386, MachineARM, MachineAArch64, MachinePPC64} {
+				e := testELF{big: big, class: class, typ: TypeDyn, machine: m}
+				e.segments = []segment{{typ: ptLoad, flags: pfExec, vaddr: 0x1000, filesz: 0x1000, memsz: 0x1000}, {typ: ptNote, off: 0x40, filesz: 0x20}, {typ: ptDynamic, off: 0x40, filesz: 0x40}}
+				dyn, str := e.symtab(testSym{name: "puts", info: fn}, testSym{name: "exported", value: 0x1104, size: 4, info: fn, shndx: 1})
+				rela := make([]byte, 24)
+				rela[0] = 0x40
+				rela[4+8] = 1
+				e.sections = []testSection{
+					{name: ".note.gnu.build-id", section: section{typ: shtNote, flags: shfAlloc, addralign: 4}, data: []byte("\x04\x00\x00\x00\x04\x00\x00\x00\x03\x00\x00\x00GNU\x00abcd")},
+					{name: ".gnu_debuglink", section: section{typ: shtProgbits}, data: []byte("x.debug\x00\x01\x02\x03\x04")},
+					{name: ".plt", section: section{typ: shtProgbits, flags: shfAlloc | shfExec, addr: 0x1200}, data: []byte("\xff\x35\x02\x00\x00\x00\xff\x25\x04\x00\x00\x00\x0f\x1f\x40\x00\xff\x25\x02\x00\x00\x00\x68\x00\x00\x00\x00\xe9\xe0\xff\xff\xff")},
+					{name: ".opd", section: section{typ: shtProgbits, flags: shfAlloc, addr: 0x1300}, data: make([]byte, 24)},
+					{name: ".dynsym", section: section{typ: shtDynsym, flags: shfAlloc, link: 7, entsize: e.symEnt()}, data: dyn},
+					{name: ".dynstr", section: section{typ: 3, flags: shfAlloc}, data: str},
+					{name: ".rela.plt", section: section{typ: shtRela, flags: shfAlloc, link: 6}, data: rela},
+				}
+				e = program(e, 0x1100, 64, testSym{name: "_ZN1a1bEv", value: 0x1100, size: 8, info: fn, shndx: 1}, testSym{name: "y", value: 0x1110, info: fn, shndx: 1}, testSym{name: "d", value: 0x1300, info: fn, shndx: 5})
+				out = append(out, e.bytes())
+			}
+		}
+	}
+	return out
+}
+
+func (e *testELF) symEnt() uint64 {
+	if e.class == 32 {
+		return 16
+	}
+	return 24
+}
+
+// TestMutants changes fields of small files to values that break things: what
+// a fuzzer that changes bytes does not find.
+func TestMutants(t *testing.T) {
+	mutate(t, fuzzSeeds(), 6000, func(b []byte) int { return len(b) - 8 })
+}
+
+// mutate uses n mutants of the seeds, changed before the offset that end
+// gives.
+func mutate(t *testing.T, seeds [][]byte, n int, end func([]byte) int) {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(1, 2))
+	values := []uint64{0, 1, 2, 7, 8, 16, 24, 0x40, 0xff, 0x100, 0xffff, 0xff00, 0x1100, 0x1fff, 1 << 20, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1 << 40, 1<<63 - 1, 1 << 63, 1<<64 - 0x1000, 1<<64 - 1}
+	n /= raceFactor
+	if testing.Short() {
+		n /= 10
+	}
+	for i := range n {
+		b := bytes.Clone(seeds[rnd.IntN(len(seeds))])
+		var order binary.ByteOrder = binary.LittleEndian
+		if b[5] == 2 {
+			order = binary.BigEndian
+		}
+		for range 1 + rnd.IntN(4) {
+			v := values[rnd.IntN(len(values))]
+			switch at := rnd.IntN(end(b)) &^ 1; rnd.IntN(4) {
+			case 0:
+				b[at] = byte(v)
+			case 1:
+				order.PutUint16(b[at:], uint16(v))
+			case 2:
+				order.PutUint32(b[at&^3:], uint32(v))
+			case 3:
+				order.PutUint64(b[at&^3:], v)
+			}
+		}
+		start := cpuTime(t)
+		use(b)
+		if d := cpuTime(t) - start; d > time.Second*raceFactor {
+			t.Errorf("mutant %d: took %v", i, d)
 		}
 	}
 }

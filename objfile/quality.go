@@ -154,7 +154,7 @@ var ErrNoText = errors.New("no code in the file")
 // program, but nothing to compare.
 func (f *File) TextHash() (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
-	buf := make([]byte, 1<<20)
+	var buf []byte
 	any := false
 	add := func(addr, off, size uint64) error {
 		if size == 0 {
@@ -165,6 +165,9 @@ func (f *File) TextHash() (sum [sha256.Size]byte, err error) {
 		}
 		if err := f.budget.Step(int64(size), "elf: code"); err != nil {
 			return err
+		}
+		if n := min(size, 1<<20); uint64(len(buf)) < n {
+			buf = make([]byte, n)
 		}
 		any = true
 		var place [16]byte

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -248,6 +249,24 @@ func TestNoSections(t *testing.T) {
 				t.Errorf("%s hash: %s: got %+v, %v", hash, s, g, ok2)
 			}
 		}
+		var dyn segment
+		for _, p := range f.segments {
+			if p.typ == ptDynamic {
+				dyn = p
+			}
+		}
+		// E11: what PT_DYNAMIC points to is hostile too.
+		short := append(bytes.Clone(b[:0x600]), b[dyn.off:dyn.off+dyn.filesz]...)
+		order := binary.LittleEndian
+		for i := range f.segments {
+			if f.segments[i].typ == ptDynamic {
+				order.PutUint64(short[64+56*i+8:], 0x600)
+			}
+		}
+		if got, err := openBytes(t, short).Symbols(SymbolOptions{Space: Addresses}); err != nil || got.Len() < 2 {
+			t.Errorf("%s hash: cut short: %v", hash, err)
+		}
+		mutate(t, [][]byte{short}, 2000, func(b []byte) int { return len(b) - 8 })
 		h, err := whole.TextHash()
 		if g, err2 := f.TextHash(); err != nil || err2 != nil || g != h {
 			t.Errorf("the hash of the text differs without section headers: %v, %v", err, err2)

@@ -216,7 +216,7 @@ type alias struct {
 
 // maxCompared is how many names of aliases a Table looks at. Linkers that
 // fold equal functions make thousands of aliases, hostile files millions.
-const maxCompared = 100_000
+const maxCompared = 50_000
 
 // best returns the best of the symbols that start where symbol i does and
 // hold addr, as symbol i does.
