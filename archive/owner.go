@@ -14,5 +14,5 @@ func owner(fi fs.FileInfo) (mode, uid, gid uint32) {
 	if !ok {
 		return uint32(fi.Mode().Perm()), 0, 0
 	}
-	return st.Mode & 0o7777, st.Uid, st.Gid
+	return uint32(st.Mode) & 0o7777, st.Uid, st.Gid
 }

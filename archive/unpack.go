@@ -212,7 +212,7 @@ func (u *unpacker) checkSpace() error {
 		if err != nil {
 			return nil // others will say what is wrong with it
 		}
-		if free := int64(st.Bavail) * st.Bsize; u.total > free-reserve {
+		if free := int64(st.Bavail) * int64(st.Bsize); u.total > free-reserve {
 			return fmt.Errorf("%s: %d bytes to unpack, but only %d are free", u.o.Dir, u.total, free)
 		}
 		return nil

@@ -43,7 +43,7 @@ func newDraft(name string) (*draft, error) {
 	d := &draft{name: name}
 	d.sweep()
 	dir := filepath.Dir(name)
-	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	fd, err := openNameless(dir)
 	if err == nil {
 		d.File = os.NewFile(uintptr(fd), name)
 		if unix.Access(d.proc(), unix.R_OK) == nil {
@@ -155,7 +155,7 @@ func noSpace(name string, err error) error {
 	if !errors.Is(err, unix.ENOSPC) || unix.Statfs(filepath.Dir(name), &st) != nil {
 		return err
 	}
-	return fmt.Errorf("%w; %d bytes are free in %q", err, int64(st.Bavail)*st.Bsize, filepath.Dir(name))
+	return fmt.Errorf("%w; %d bytes are free in %q", err, int64(st.Bavail)*int64(st.Bsize), filepath.Dir(name))
 }
 
 // write encodes the archive into d.

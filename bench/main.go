@@ -184,7 +184,7 @@ func timed(ctx context.Context, cmd, clean string, env []string) (run, error) {
 	x.cpu = c.ProcessState.UserTime() + c.ProcessState.SystemTime()
 	x.code = c.ProcessState.ExitCode()
 	if u, ok := c.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		x.rss = u.Maxrss
+		x.rss = int64(u.Maxrss)
 	}
 	if x.code != 0 && x.code != 3 {
 		return x, fmt.Errorf("%s: exit status %d", cmd, x.code)

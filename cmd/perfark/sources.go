@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/perfark/perfark/archive"
 	"github.com/perfark/perfark/perfdata"
 	"github.com/perfark/perfark/session"
@@ -95,15 +93,17 @@ func sameHost(f *perfdata.File) bool {
 	if err != nil || host == "" || f.Hostname() != host {
 		return false
 	}
-	var u unix.Utsname
-	if unix.Uname(&u) != nil || f.OSRelease() != unix.ByteSliceToString(u.Release[:]) {
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil || f.OSRelease() != strings.TrimSpace(string(release)) {
 		return false
 	}
-	var up unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
+	uptime, err := os.ReadFile("/proc/uptime")
+	if err != nil {
 		return false
 	}
-	return f.Header().ModTime.After(time.Now().Add(-time.Duration(up.Nano())))
+	first, _, _ := strings.Cut(string(uptime), " ")
+	seconds, err := strconv.ParseFloat(first, 64)
+	return err == nil && f.Header().ModTime.After(time.Now().Add(-time.Duration(seconds*float64(time.Second))))
 }
 
 // caches returns the directories in which objects by Build ID may be: those of

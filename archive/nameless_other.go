@@ -1,0 +1,7 @@
+//go:build !linux
+
+package archive
+
+import "errors"
+
+func openNameless(string) (fd int, err error) { return -1, errors.ErrUnsupported }
