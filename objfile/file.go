@@ -152,6 +152,13 @@ const (
 	shnXIndex = 0xffff
 )
 
+// A file may be large and mostly holes, so what it says of itself is bounded
+// by more than its size.
+const (
+	maxHeaders = 1 << 20 // sections, and segments
+	maxSymbols = 1 << 26 // of one table
+)
+
 // Open reads the headers and notes of the ELF file r of size bytes. Name is
 // used in errors only. A nil budget means the default limits for this file.
 // If r is compressed, Open decompresses it in memory, within the budget.
@@ -318,6 +325,9 @@ func (f *File) readSections(off, entsize, num uint64, strndx uint32) (phnum uint
 	if num > uint64(f.size)/entsize {
 		return 0, fmt.Errorf("e_shnum: %d sections of %d bytes, but the file has %d bytes", num, entsize, f.size)
 	}
+	if num > maxHeaders {
+		return 0, fmt.Errorf("e_shnum: %d sections, at most %d are read", num, maxHeaders)
+	}
 	b, err = f.read(off, num*entsize, "section headers")
 	if err != nil {
 		return 0, err
@@ -405,6 +415,9 @@ func (f *File) readSegments(off, entsize, num uint64) error {
 	}
 	if num > uint64(f.size)/entsize {
 		return fmt.Errorf("e_phnum: %d segments of %d bytes, but the file has %d bytes", num, entsize, f.size)
+	}
+	if num > maxHeaders {
+		return fmt.Errorf("e_phnum: %d segments, at most %d are read", num, maxHeaders)
 	}
 	b, err := f.read(off, num*entsize, "program headers")
 	if err != nil {

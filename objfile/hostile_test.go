@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -214,6 +215,59 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// holes is a file of 1 TiB that begins with some bytes and has zeros behind
+// them.
+type holes []byte
+
+func (h holes) ReadAt(b []byte, off int64) (int, error) {
+	clear(b)
+	if off < int64(len(h)) {
+		copy(b, h[off:])
+	}
+	return len(b), nil
+}
+
+// TestSparse is E21: what a file says of itself may be in its size, and yet
+// too much.
+func TestSparse(t *testing.T) {
+	base := func(patch func(e *testELF)) []byte {
+		e := program(testELF{typ: TypeDyn, machine: MachineX86_64, segments: []segment{{typ: ptLoad, flags: pfExec, vaddr: 0x1000, filesz: 1 << 39, memsz: 1 << 39}, {typ: ptNote, filesz: 1 << 39}}}, 0x1100, 64,
+			testSym{name: "x", value: 0x1100, size: 8, info: fn, shndx: 1})
+		patch(&e)
+		return e.bytes()
+	}
+	sections := base(func(e *testELF) {})
+	shoff := binary.LittleEndian.Uint64(sections[40:])
+	binary.LittleEndian.PutUint16(sections[60:], 0)
+	binary.LittleEndian.PutUint64(sections[shoff+32:], 1<<30)
+	for name, b := range map[string][]byte{
+		"sections": sections,
+		"symbols":  base(func(e *testELF) { e.sections[1].size = 1 << 39 }),
+		"strings":  base(func(e *testELF) { e.sections[2].size = 1 << 39 }),
+		"notes": base(func(e *testELF) {
+			e.sections = append(e.sections, testSection{name: ".note", section: section{typ: shtNote, flags: shfAlloc, size: 1 << 39}})
+		}),
+	} {
+		bounded(t, name, len(b), func() {
+			f, err := Open(holes(b), 1<<40, "f", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range []SymbolOptions{{}, {Only: []uint64{0x100, 0x200}}, {Space: Addresses}} {
+				if tab, err := f.Symbols(o); err == nil {
+					tab.Lookup(0x100)
+				}
+			}
+			if _, err := f.TextHash(); err == nil {
+				t.Errorf("%s: half a terabyte was hashed", name)
+			}
+			if len(f.Warnings()) == 0 {
+				t.Errorf("%s: no warning", name)
+			}
+		})
+	}
+}
+
 // nest compresses ten times. Only the outermost is undone.
 func nest(b []byte) []byte {
 	for range 10 {
@@ -412,5 +466,18 @@ func mutate(t *testing.T, seeds [][]byte, n int, end func([]byte) int) {
 		if d := cpuTime(t) - start; d > time.Second*raceFactor {
 			t.Errorf("mutant %d: took %v", i, d)
 		}
+	}
+}
+
+// TestEmbedded reads the id of a library inside another file, as of one that
+// is mapped out of an APK.
+func TestEmbedded(t *testing.T) {
+	b := fuzzSeeds()[0]
+	apk := append(append(make([]byte, 8192), b...), "and more"...)
+	if id, err := ReadBuildID(io.NewSectionReader(bytes.NewReader(apk), 8192, int64(len(b))), int64(len(b))); err != nil || id != "abcd" {
+		t.Errorf("got %q, %v", id, err)
+	}
+	if _, err := ReadBuildID(bytes.NewReader(apk), int64(len(apk))); !errors.Is(err, ErrNotELF) {
+		t.Errorf("the whole file: %v", err)
 	}
 }

@@ -389,6 +389,12 @@ func (l *loader) add(f *File, raw rawTable, xindex []byte) error {
 	l.t.tabs = append(l.t.tabs, raw.names)
 	size := f.symSize()
 	n := raw.size / size
+	if n > maxSymbols {
+		return fmt.Errorf("%d symbols, at most %d are read", n, maxSymbols)
+	}
+	if err := f.budget.Step(int64(n), "elf: symbols"); err != nil {
+		return err
+	}
 	if l.only == nil && cap(l.t.syms) == 0 {
 		if err := f.budget.Alloc(int64(n)*24, "elf: symbols"); err != nil {
 			return err
