@@ -102,8 +102,12 @@ type keptFrame struct {
 	err  error
 }
 
-// keptBytes is what a seekable keeps, about.
-const keptBytes = 32 << 20
+// What a seekable keeps: so many bytes, but one frame for every reader of
+// Unpack and one more.
+const (
+	keptBytes  = 32 << 20
+	keptFrames = unpackers + 1
+)
 
 func newSeekable(r io.ReaderAt, size int64, workers int) (*seekable, error) {
 	frames, out, err := readSeekTable(r, size)
@@ -119,7 +123,7 @@ func newSeekable(r io.ReaderAt, size int64, workers int) (*seekable, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &seekable{r: r, frames: frames, size: out, dec: dec, max: max(keptBytes/biggest, 2)}, nil
+	return &seekable{r: r, frames: frames, size: out, dec: dec, max: max(keptBytes/biggest, keptFrames)}, nil
 }
 
 // Close frees the decoder.

@@ -287,6 +287,10 @@ func private(name string, fi fs.FileInfo) error {
 	return nil
 }
 
+// unpackers is the most objects that are unpacked at a time: each may hold a
+// frame of the archive in memory.
+const unpackers = 4
+
 // objects puts all files into the tree.
 func (u *unpacker) objects() error {
 	workers := u.o.Workers
@@ -294,7 +298,7 @@ func (u *unpacker) objects() error {
 		workers = runtime.GOMAXPROCS(0)
 	}
 	g, ctx := errgroup.WithContext(u.ctx)
-	g.SetLimit(min(workers, 8))
+	g.SetLimit(min(workers, unpackers))
 	cache := store.Cache(u.o.Dir)
 	for i := range u.x.objects {
 		if ctx.Err() != nil {
