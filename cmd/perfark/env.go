@@ -1,11 +1,12 @@
 package main
 
 import (
-	"bufio"
+	"cmp"
 	"os"
 	"os/user"
 	"path/filepath"
-	"strings"
+
+	"github.com/perfark/perfark/store"
 )
 
 // An environ is all that perfark takes from its environment.
@@ -40,71 +41,33 @@ func readEnv() environ {
 // cacheDir returns the buildid directory that perf would use: that of the
 // command line, of PERF_BUILDID_DIR, of buildid.dir in perfconfig, ~/.debug;
 // without a home directory .debug in the current one.
-func (a *app) cacheDir() string {
-	for _, dir := range []string{a.buildIDDir, a.env.buildIDDir, a.env.configured()} {
-		if dir != "" {
-			return dir
+func (a *app) cacheDir() string { return a.cacheDirs()[0] }
+
+// cacheDirs returns the directories in which objects by Build ID may be, the
+// one of cacheDir first.
+func (a *app) cacheDirs() []string {
+	p := store.Places{
+		Dir:      cmp.Or(a.buildIDDir, a.env.buildIDDir),
+		Home:     a.env.home,
+		SudoHome: a.env.sudoHome,
+	}
+	for _, name := range a.env.configs() {
+		if b, err := os.ReadFile(name); err == nil {
+			p.Configs = append(p.Configs, b)
 		}
 	}
-	return filepath.Join(a.env.home, ".debug")
-}
-
-// cacheDirs returns the directories in which objects by Build ID may be: the
-// one of cacheDir, and that of the user who ran sudo.
-func (a *app) cacheDirs() []string {
-	dirs := []string{a.cacheDir()}
-	if a.env.sudoHome != "" {
-		if dir := filepath.Join(a.env.sudoHome, ".debug"); dir != dirs[0] {
-			dirs = append(dirs, dir)
-		}
+	dirs, err := p.Dirs()
+	if err != nil {
+		a.verbosef("%s", err)
 	}
 	return dirs
 }
 
-// configured returns buildid.dir of perf's configuration, "" if it is not
-// set: of $PERF_CONFIG, else of ~/.perfconfig over /etc/perfconfig.
-func (e *environ) configured() string {
+// configs returns perf's configuration files, the one that counts most first:
+// $PERF_CONFIG alone if that is set.
+func (e *environ) configs() []string {
 	if e.perfconfig != "" {
-		return e.expand(configValue(e.perfconfig, "buildid", "dir"))
+		return []string{e.perfconfig}
 	}
-	for _, name := range []string{filepath.Join(e.home, ".perfconfig"), "/etc/perfconfig"} {
-		if v := configValue(name, "buildid", "dir"); v != "" {
-			return e.expand(v)
-		}
-	}
-	return ""
-}
-
-func (e *environ) expand(dir string) string {
-	if rest, ok := strings.CutPrefix(dir, "~/"); ok {
-		return filepath.Join(e.home, rest)
-	}
-	return dir
-}
-
-// configValue returns the last value of key in a section of a perfconfig
-// file, in the form of git's configuration; "" if there is none.
-func configValue(name, section, key string) string {
-	f, err := os.Open(name)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	var value, in string
-	sc := bufio.NewScanner(f)
-	for sc.Scan() {
-		line := strings.TrimSpace(sc.Text())
-		switch {
-		case line == "" || line[0] == '#' || line[0] == ';':
-		case line[0] == '[':
-			in = strings.Trim(line, "[] \t")
-		case in == section:
-			k, v, _ := strings.Cut(line, "=")
-			if strings.TrimSpace(k) == key {
-				v, _, _ = strings.Cut(v, "#")
-				value = strings.Trim(strings.TrimSpace(v), `"`)
-			}
-		}
-	}
-	return value
+	return []string{filepath.Join(e.home, ".perfconfig"), "/etc/perfconfig"}
 }

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -229,22 +230,17 @@ func TestBytesText(t *testing.T) {
 	}
 }
 
-func TestConfigValue(t *testing.T) {
+func TestCacheDirs(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "perfconfig")
 	const text = "# comment\n[other]\n\tdir = /no\n[buildid]\n\tdir = /first\n\tdir = \"~/cache\" # last wins\n[top]\ndir=/no\n"
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e := environ{home: "/home/u", perfconfig: name}
-	if got := e.configured(); got != "/home/u/cache" {
-		t.Errorf("configured() = %q", got)
-	}
-	a := &app{env: e}
-	a.env.buildIDDir = "/env"
-	a.buildIDDir = "/flag"
-	for _, want := range []string{"/flag", "/env", "/home/u/cache"} {
-		if got := a.cacheDir(); got != want {
-			t.Errorf("cacheDir() = %q, want %q", got, want)
+	a := &app{env: environ{home: "/home/u", sudoHome: "/home/v", perfconfig: name, buildIDDir: "/env"}, buildIDDir: "/flag"}
+	rest := []string{"/home/u/cache", "/home/u/.debug", "/home/v/.debug"}
+	for _, want := range [][]string{append([]string{"/flag"}, rest...), append([]string{"/env"}, rest...), rest} {
+		if got := a.cacheDirs(); !slices.Equal(got, want) || a.cacheDir() != want[0] {
+			t.Errorf("cacheDirs() = %q, want %q", got, want)
 		}
 		if a.buildIDDir != "" {
 			a.buildIDDir = ""
