@@ -327,6 +327,23 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
+// A recording without samples, as perf report prints it.
+func TestPageEmpty(t *testing.T) {
+	for _, tt := range []struct {
+		o    PageOptions
+		want string
+	}{
+		{PageOptions{}, "# To display the perf.data header info, please use --header/--header-only options.\n#\n"},
+		{PageOptions{Header: "# ========\n#\n", Lost: 7}, "# ========\n#\n"},
+		{PageOptions{Quiet: true}, ""},
+	} {
+		var b bytes.Buffer
+		if err := WritePage(&b, nil, tt.o); err != nil || b.String() != tt.want {
+			t.Errorf("%+v: %q, %v, want %q", tt.o, b.String(), err, tt.want)
+		}
+	}
+}
+
 func TestShortCount(t *testing.T) {
 	tests := []struct {
 		n    uint64

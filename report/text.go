@@ -20,7 +20,8 @@ type PageOptions struct {
 }
 
 // WritePage writes tables as perf report --stdio does, without its random
-// tip. Names are escaped; everything else is perf's, byte for byte: see
+// tip; without a table the page ends behind the header. Names are escaped;
+// everything else is perf's, byte for byte: see
 // hist_entry__snprintf and hists__fprintf in tools/perf/ui.
 func WritePage(w io.Writer, tables []*Table, o PageOptions) error {
 	bw := bufio.NewWriterSize(w, 64<<10)
@@ -29,6 +30,9 @@ func WritePage(w io.Writer, tables []*Table, o PageOptions) error {
 			bw.WriteString(o.Header)
 		} else {
 			bw.WriteString("# To display the perf.data header info, please use --header/--header-only options.\n#\n")
+		}
+		if len(tables) == 0 {
+			return bw.Flush()
 		}
 		fmt.Fprintf(bw, "#\n# Total Lost Samples: %d\n#\n", o.Lost)
 	}
