@@ -57,6 +57,9 @@ func (a *app) openInput(ctx context.Context, name string) (*input, error) {
 	if !errors.Is(err, perfdata.ErrNotPerfData) {
 		return nil, a.openError(name, err)
 	}
+	if fi, serr := os.Stat(name); serr == nil && fi.IsDir() {
+		return nil, err
+	}
 	arc, aerr := archive.Open(ctx, name, a.archiveOptions())
 	if aerr != nil {
 		return nil, notRecording(ctx, name, err, aerr)
