@@ -75,7 +75,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if ferr := a.stdout.Flush(); err == nil || out.err != nil {
 		err = ferr
 	}
-	a.stopPager()
+	if perr := a.stopPager(); perr != nil {
+		err = perr
+	}
 	return a.fail(ctx, cmd, err)
 }
 

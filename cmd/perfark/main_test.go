@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -189,6 +190,33 @@ func TestBug(t *testing.T) {
 	}
 	if code, _, errs := runArgs(t, "", "fault", "-v"); code != 1 || !strings.Contains(errs, "main_test.go:") {
 		t.Errorf("exit status %d, %q", code, errs)
+	}
+}
+
+// What goes to a pager that cannot be run has been lost; how else one ends says
+// nothing.
+func TestPager(t *testing.T) {
+	for line, want := range map[string]string{
+		"no-such-pager 2>/dev/null": `pager "no-such-pager 2>/dev/null" cannot be run`,
+		"cat >/dev/null":            "",
+		"exit 3":                    "",
+	} {
+		c := exec.Command("sh", "-c", line)
+		in, err := c.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		a := &app{pager: &pager{c, in}}
+		got := ""
+		if err := a.stopPager(); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
 	}
 }
 

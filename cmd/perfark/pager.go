@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -44,12 +46,18 @@ func (a *app) startPager() {
 }
 
 // stopPager waits for the pager to be left. Its exit status says nothing
-// about the data.
-func (a *app) stopPager() {
+// about the data, unless it could not be run: then nobody has seen them.
+func (a *app) stopPager() error {
 	if a.pager == nil {
-		return
+		return nil
 	}
-	a.pager.in.Close()
-	_ = a.pager.cmd.Wait()
+	p := a.pager
 	a.pager = nil
+	p.in.Close()
+	err := p.cmd.Wait()
+	const cannotRun, notFound = 126, 127 // of the shell
+	if e, ok := errors.AsType[*exec.ExitError](err); ok && (e.ExitCode() == cannotRun || e.ExitCode() == notFound) {
+		return hintf(fmt.Errorf("pager %q cannot be run", p.cmd.Args[len(p.cmd.Args)-1]), "set PAGER to another, or use --no-pager")
+	}
+	return nil
 }
