@@ -66,7 +66,7 @@ func BenchmarkEncode(b *testing.B) {
 	m, c, total := benchManifest(b)
 	for _, o := range []EncodeOptions{
 		{Format: Zstd}, {Format: Zstd, Level: 1}, {Format: Zstd, Level: 5}, {Format: Bundle},
-		{Format: Bzip2}, {Format: Gzip}, {Format: Tar},
+		{Format: Bzip2}, {Format: XZ}, {Format: Gzip}, {Format: Tar},
 	} {
 		b.Run(fmt.Sprintf("%v-%d", o.Format, o.Level), func(b *testing.B) {
 			b.SetBytes(total)
