@@ -627,6 +627,9 @@ func dir(t *testing.T) string {
 	write("data.0", stream("comm pid=1 tid=1 name=at1 time=1\ncomm pid=1 tid=1 name=at5 time=5"))
 	write("data.2", stream("comm pid=1 tid=1 name=at2 time=2\ncomm pid=1 tid=1 name=at4 time=4"))
 	write("data.10", stream("zstd {\ncomm pid=1 tid=1 name=at6 time=6\n}"))
+	for _, n := range []int{1, 3, 4, 5, 6, 7, 8, 9} {
+		write(fmt.Sprintf("data.%d", n), nil) // of threads that had nothing to do
+	}
 	write("data.old", []byte("not a stream"))
 	if err := os.Mkdir(filepath.Join(d, "kcore_dir"), 0o700); err != nil {
 		t.Fatal(err)
@@ -669,9 +672,39 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
+// TestDirectoryGap: a stream that was lost on the way is told.
+func TestDirectoryGap(t *testing.T) {
+	d := dir(t)
+	for _, name := range []string{"data.0", "data.4", "data.5"} {
+		if err := os.Remove(filepath.Join(d, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := Open(d, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if got, want := names(t, f.Records().Next), "main at3 at2 at4 at6"; got != want {
+		t.Errorf("records %s, want %s", got, want)
+	}
+	want := []Damage{
+		{Name: filepath.Join(d, "data.0"), What: "is not there, but data.1 is"},
+		{Name: filepath.Join(d, "data.4"), What: "is not there, but data.6 is"},
+	}
+	if !slices.Equal(f.Damage(), want) {
+		t.Errorf("damage %q, want %q", f.Damage(), want)
+	}
+}
+
 // TestHostileDirectory is P21: streams that are links or FIFOs are not opened.
 func TestHostileDirectory(t *testing.T) {
 	d := dir(t)
+	for _, name := range []string{"data.3", "data.4"} {
+		if err := os.Remove(filepath.Join(d, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := os.Symlink("/etc/passwd", filepath.Join(d, "data.3")); err != nil {
 		t.Fatal(err)
 	}

@@ -367,7 +367,7 @@ func openDir(name string, o Options) (*File, error) {
 	return f, nil
 }
 
-// addStreams opens the data.N of a directory.
+// addStreams opens the data.N of a directory. Gaps in N are damage.
 func (f *File) addStreams(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -389,7 +389,12 @@ func (f *File) addStreams(dir string) error {
 		}
 	}
 	slices.SortFunc(list, func(a, b numbered) int { return a.n - b.n })
+	next := 0 // perf record makes all of them, from 0 up
 	for _, x := range list {
+		if x.n > next {
+			f.AddDamage(Damage{Name: filepath.Join(dir, fmt.Sprintf("data.%d", next)), What: fmt.Sprintf("is not there, but data.%d is", x.n)})
+		}
+		next = x.n + 1
 		file, err := openRegular(x.name)
 		if err != nil {
 			f.AddDamage(Damage{Name: x.name, What: err.Error()})
