@@ -12,7 +12,7 @@ for file in $(git ls-files -co --exclude-standard '*_test.go' | xargs grep -l '^
 	for target in $(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' "$file"); do
 		dir=$(dirname "$file")
 		echo "fuzz: ./$dir $target"
-		$GO test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-1m}" "./$dir" || failed="$failed $dir:$target"
+		$GO test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-1m}" -fuzzminimizetime 10x "./$dir" || failed="$failed $dir:$target"
 	done
 done
 if [ -n "$failed" ]; then
