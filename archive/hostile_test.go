@@ -351,6 +351,11 @@ func TestManyEntries(t *testing.T) {
 	if want := "more than 1000 entries; raise the limit with --max-files"; err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("error %v, want ... %s", err, want)
 	}
+	deep := strings.Repeat("d/", 1001) + testID(1).String() + "/elf"
+	_, _, err = unpack(t, new(tarMaker).entry(tar.Header{Name: deep}, "x", nil).end(), UnpackOptions{Limits: Limits{MaxFiles: 1000}})
+	if want := "more than 1000 directories; raise the limit with --max-files"; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("error %v, want ... %s", err, want)
+	}
 	_, _, err = unpack(t, good(new(tarMaker)).end(), UnpackOptions{Limits: Limits{MaxBytes: 10}})
 	if want := "more than 10 bytes; raise the limit with --max-bytes"; err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("error %v, want ... %s", err, want)
@@ -552,6 +557,9 @@ func TestManifestHostile(t *testing.T) {
 		"version 2":       bundle(strings.Replace(full(file), `"version":1`, `"version":2`, 1), nil),
 		"no version":      bundle(`{"objects":[]}`, nil),
 		"name outside":    bundle(full(strings.Replace(file, "bin/a", "../a", 1)), nil),
+		"kind is a path":  bundle(full(strings.Replace(file, `"kind":"elf"`, `"kind":"../../../x"`, 1)), nil),
+		"kind is another": bundle(full(strings.Replace(file, `"kind":"elf"`, `"kind":"debug"`, 1)), nil),
+		"many lists":      bundle(`{"version":1,"objects":[`+strings.Repeat(`{},`, maxManifestLists)+`{}]}`, nil),
 		"short sum":       bundle(full(strings.Replace(file, sumHex(elf), "00", 1)), nil),
 		"data not there":  bundle(strings.Replace(full(file), `"objects"`, `"data":{"name":"perf.data","size":0,"sha256":"`+sumHex(nil)+`","included":true},"objects"`, 1), nil),
 		"data not listed": bundle(full(file), func(m *tarMaker) { m.entry(tar.Header{Name: "perf.data"}, "x", nil) }),

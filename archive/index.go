@@ -149,6 +149,9 @@ func checkEntries(ctx context.Context, list []inEntry, img *image, lim Limits) e
 		for d := path.Dir(e.name); d != "." && !inner[d]; d = path.Dir(d) {
 			inner[d] = true
 		}
+		if len(inner) > lim.MaxFiles {
+			return fmt.Errorf("more than %d directories; raise the limit with --max-files", lim.MaxFiles)
+		}
 		if total += e.size; total > lim.MaxBytes {
 			return fmt.Errorf("files of more than %d bytes; raise the limit with --max-bytes", lim.MaxBytes)
 		}
@@ -361,6 +364,9 @@ func (x *index) match() error {
 			if old := listed[name]; old != nil && old.SHA256 != f.SHA256 {
 				return fmt.Errorf("the manifest lists %q twice, and differently", name)
 			}
+			if err := matchKind(&m.Objects[i], f); err != nil {
+				return err
+			}
 			listed[name] = f
 		}
 	}
@@ -382,6 +388,22 @@ func (x *index) match() error {
 		return fmt.Errorf("entry %q: %d bytes, but the manifest says %d", dataName, x.data.size, m.Data.Size)
 	}
 	x.objects = m.Objects
+	return nil
+}
+
+// matchKind checks that a file of the manifest is of the kind that its name
+// says.
+func matchKind(o *Object, f *File) error {
+	name := string(f.Name)
+	if m := mapPattern.FindStringSubmatch(name); m != nil {
+		if f.Kind != store.PerfMap || m[1] != strconv.Itoa(int(o.PID)) {
+			return fmt.Errorf("the manifest takes %q for the %q of process %d", name, f.Kind, o.PID)
+		}
+		return nil
+	}
+	if _, _, kind, err := splitObject(name); err != nil || kind != f.Kind {
+		return fmt.Errorf("the manifest takes %q for kind %q", name, f.Kind)
+	}
 	return nil
 }
 

@@ -24,6 +24,7 @@ const ManifestVersion = 1
 const (
 	maxManifest      = 64 << 20 // bytes
 	maxManifestDepth = 12
+	maxManifestLists = 1 << 20 // objects and arrays
 )
 
 // A Manifest says what is in an archive, and what should be but is not. It
@@ -214,6 +215,7 @@ func checkJSON(b []byte) error {
 		key  bool            // a key comes next
 	}
 	var stack []level
+	lists := 0
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	for {
@@ -246,6 +248,9 @@ func checkJSON(b []byte) error {
 			return fmt.Errorf("offset %#x: nested deeper than %d", d.InputOffset(), maxManifestDepth)
 		}
 		if tok == json.Delim('{') || tok == json.Delim('[') {
+			if lists++; lists > maxManifestLists {
+				return fmt.Errorf("offset %#x: more than %d objects and arrays", d.InputOffset(), maxManifestLists)
+			}
 			continue
 		}
 		// A value has ended.

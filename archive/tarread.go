@@ -23,8 +23,9 @@ type inEntry struct {
 
 // Limits of a tar header from outside.
 const (
-	maxExtended = 1 << 20 // bytes of a PAX header or of a GNU long name
-	maxMember   = 1 << 50 // bytes
+	maxExtended = 1 << 20   // bytes of a PAX header or of a GNU long name
+	maxMember   = 1 << 50   // bytes
+	maxNames    = 128 << 20 // bytes of the names of all entries
 )
 
 // A tarReader lists the entries of a tar. It reads headers only.
@@ -46,6 +47,7 @@ type tarReader struct {
 func scanTar(ctx context.Context, r io.ReaderAt, size int64, max int) ([]inEntry, error) {
 	t := &tarReader{ctx: ctx, r: r, size: size, max: max}
 	var list []inEntry
+	var names int64
 	for {
 		at := t.off
 		e, err := t.next()
@@ -57,6 +59,9 @@ func scanTar(ctx context.Context, r io.ReaderAt, size int64, max int) ([]inEntry
 		}
 		if len(list) == t.max {
 			return nil, fmt.Errorf("more than %d entries; raise the limit with --max-files", t.max)
+		}
+		if names += int64(len(e.name) + len(e.link)); names > maxNames {
+			return nil, fmt.Errorf("names of more than %d bytes", int64(maxNames))
 		}
 		list = append(list, *e)
 	}
