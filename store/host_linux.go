@@ -230,7 +230,7 @@ func (h *host) tied(f *File, m *mapping, k Key) (err error) {
 	}
 	switch {
 	case !h.o.SameHost:
-		return refuse(OtherHost, "the recording has no build id for it, and was not made on this host")
+		return refuse(OtherHost, "the recording has no build id for it, and nothing shows that it was made on this host")
 	case h.o.Recorded.IsZero():
 		return refuse(Untied, "the recording has no build id for it, nor a time to compare with")
 	case k.Ino == 0:
@@ -279,7 +279,7 @@ func (h *host) perfMap(s *search) *File {
 	pid := s.key.PID
 	name := fmt.Sprintf("/tmp/perf-%d.map", pid)
 	if !h.o.SameHost {
-		s.refuse(name, OtherHost, "the recording was not made on this host")
+		s.refuse(name, OtherHost, "nothing shows that the recording was made on this host")
 		return nil
 	}
 	p, err := openProc(h.o.Proc, pid)

@@ -356,6 +356,16 @@ func TestHostKallsyms(t *testing.T) {
 	testSource(t, Host(o), k, syms)
 	testNone(t, Host(o), Key{ID: testID(1, 20), Kind: Kallsyms, Path: "[kernel.kallsyms]"}, OtherHost)
 	testNone(t, Host(o), Key{Kind: Kallsyms, Path: "[kernel.kallsyms]"}, Untied)
+	same := o
+	same.SameHost = true
+	f, err := Host(same).Get(t.Context(), Key{Kind: Kallsyms, Path: "[kernel.kallsyms]"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !f.Unverified {
+		t.Error("kallsyms without an id are verified")
+	}
+	f.Close()
 	testNone(t, Host(o), Key{ID: id, Kind: Kallsyms, Path: "[guest.kernel.kallsyms]"})
 	write(t, proc+"/kallsyms", bytes.ReplaceAll(syms, []byte("ffffffff81000000"), []byte("0000000000000000")))
 	testNone(t, Host(o), k, Restricted)

@@ -64,14 +64,16 @@ func notesID(name string) (buildid.ID, error) {
 	return n.GNU, nil
 }
 
-// kallsyms opens /proc/kallsyms if it is that of the recorded kernel.
+// kallsyms opens /proc/kallsyms if it is that of the recorded kernel: by its
+// id, or without one in the same boot.
 func (h *host) kallsyms(s *search) *File {
 	name := filepath.Join(h.o.Proc, "kallsyms")
 	h.kernelOnce.Do(func() { h.kernel, h.kernelErr = KernelID(h.o.Sys) })
 	switch {
-	case s.key.ID == "":
-		s.refuse(name, Untied, "the recording has no build id of its kernel")
+	case s.key.ID == "" && !h.o.SameHost:
+		s.refuse(name, Untied, "the recording has no build id of its kernel, and nothing shows that it was made on this host")
 		return nil
+	case s.key.ID == "":
 	case h.kernelErr != nil:
 		s.note(filepath.Join(h.o.Sys, "kernel/notes"), h.kernelErr)
 		return nil
@@ -98,6 +100,7 @@ func (h *host) kallsyms(s *search) *File {
 		s.note(name, err)
 		return nil
 	}
+	f.Unverified = s.key.ID == ""
 	return f
 }
 

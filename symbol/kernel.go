@@ -21,13 +21,14 @@ import (
 type kernel struct {
 	once sync.Once
 
-	obj    *profile.Object // of the image; nil if the profile has none
-	sym    *objfile.Kallsyms
-	shift  uint64 // add it to a recorded address to get that in sym
-	moved  bool   // sym is of another boot: its modules are elsewhere
-	origin string
-	reason Reason // why sym is nil
-	detail string
+	obj        *profile.Object // of the image; nil if the profile has none
+	sym        *objfile.Kallsyms
+	shift      uint64 // add it to a recorded address to get that in sym
+	moved      bool   // sym is of another boot: its modules are elsewhere
+	origin     string
+	unverified bool   // nothing but the boot ties it to the recording
+	reason     Reason // why sym is nil
+	detail     string
 }
 
 // kernelOf returns the kernel that obj is or is a module of.
@@ -80,7 +81,13 @@ func (k *kernel) load(ctx context.Context, r *resolver) {
 		k.shift = at - k.obj.RefAddr
 		k.moved = k.shift != 0
 	}
-	k.sym, k.origin = sym, sf.Origin
+	if sf.Unverified && k.moved {
+		// Of what is only said to be of the same boot, a shift is the proof
+		// that it is not.
+		k.reason, k.detail = OtherBoot, sf.Origin
+		return
+	}
+	k.sym, k.origin, k.unverified = sym, sf.Origin, sf.Unverified
 }
 
 // kernel names the locations of a kernel image: from a vmlinux of its build
@@ -95,6 +102,7 @@ func (r *resolver) kernel(ctx context.Context, t *task, obj *profile.Object) {
 		return
 	}
 	t.out.Kallsyms = true
+	t.out.Unverified = t.out.Unverified || k.unverified
 	t.out.Origins = append(t.out.Origins, k.origin)
 	t.name(r.p, kernelSymbols{k, ""}, k.shift, asIs)
 }

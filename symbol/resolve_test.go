@@ -42,7 +42,7 @@ func (f *fake) Get(_ context.Context, k store.Key) (*store.File, error) {
 		return nil, fmt.Errorf("%s: %w", k, fs.ErrNotExist)
 	}
 	f.open.Add(1)
-	return &store.File{ReaderAt: bytes.NewReader(b), Size: int64(len(b)), Origin: "fake", Unverified: k.ID == "" && k.Kind == store.ELF, Close: func() error { f.open.Add(-1); return nil }}, nil
+	return &store.File{ReaderAt: bytes.NewReader(b), Size: int64(len(b)), Origin: "fake", Unverified: k.ID == "" && k.Kind != store.PerfMap, Close: func() error { f.open.Add(-1); return nil }}, nil
 }
 
 // one makes a profile of one object with a sample at each address.
@@ -322,6 +322,19 @@ func TestKernel(t *testing.T) {
 		}
 		if f := p.Functions[0]; f.Start != text+shift+0x100 || f.End != text+shift+0x200 || !out.Objects[0].Kallsyms {
 			t.Errorf("shift %#x: function %+v", shift, f)
+		}
+	}
+}
+
+// TestKernelUnverified: kallsyms that only the boot ties to the recording are
+// used if they are of that boot, and said to be unverified.
+func TestKernelUnverified(t *testing.T) {
+	src := &fake{files: map[store.Key][]byte{{Path: "[kernel.kallsyms]", Kind: store.Kallsyms}: []byte(kallsyms)}}
+	for shift, want := range map[uint64]string{0: "do_one", boot2: ""} {
+		p := one(profile.Object{Kind: profile.KindKernel, Path: "[kernel.kallsyms]", RefName: "_stext", RefAddr: text + shift}, text+shift+0x110)
+		out := resolve(t, p, src)
+		if x := out.Objects[0]; names(p)[0] != want || x.Unverified != (want != "") || (x.Reason == symbol.OtherBoot) != (want == "") {
+			t.Errorf("shift %#x: %q, %+v", shift, names(p), x)
 		}
 	}
 }

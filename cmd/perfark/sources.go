@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -43,7 +44,11 @@ func (s *sources) Close() error {
 // the host and in the boot that recorded. owner is the user id of the
 // recording's owner, -1 if unknown: their cache is looked into too.
 func (a *app) openSources(ctx context.Context, f *perfdata.File, res *session.Result, owner int) (*sources, error) {
-	s := &sources{sameHost: sameHost(f)}
+	recorded := f.Header().ModTime
+	if recorded.IsZero() {
+		recorded = liveTime(ctx, f)
+	}
+	s := &sources{sameHost: sameHost(f, recorded)}
 	var list []store.Source
 	for _, name := range a.symbols {
 		fi, err := os.Stat(name)
@@ -63,7 +68,7 @@ func (a *app) openSources(ctx context.Context, f *perfdata.File, res *session.Re
 		s.closers = append(s.closers, arc)
 		list = append(list, arc)
 	}
-	o := store.HostOptions{SameHost: s.sameHost, Recorded: f.Header().ModTime, Release: f.OSRelease()}
+	o := store.HostOptions{SameHost: s.sameHost, Recorded: recorded, Release: f.OSRelease()}
 	if s.sameHost {
 		for i := range res.Processes {
 			if p := &res.Processes[i]; !p.Exited && p.PID > 0 {
@@ -86,9 +91,9 @@ func (a *app) openSources(ctx context.Context, f *perfdata.File, res *session.Re
 	return s, nil
 }
 
-// sameHost reports whether a recording was made on this host since it was
-// booted, as far as it tells.
-func sameHost(f *perfdata.File) bool {
+// sameHost reports whether a recording that ended at a time was made on this
+// host since it was booted, as far as it tells.
+func sameHost(f *perfdata.File, recorded time.Time) bool {
 	host, err := os.Hostname()
 	if err != nil || host == "" || f.Hostname() != host {
 		return false
@@ -97,13 +102,65 @@ func sameHost(f *perfdata.File) bool {
 	if err != nil || f.OSRelease() != strings.TrimSpace(string(release)) {
 		return false
 	}
-	uptime, err := os.ReadFile("/proc/uptime")
+	up, ok := uptime()
+	return ok && recorded.After(time.Now().Add(-up))
+}
+
+// uptime returns for how long this host has been running.
+func uptime() (time.Duration, bool) {
+	b, err := os.ReadFile("/proc/uptime")
 	if err != nil {
-		return false
+		return 0, false
 	}
-	first, _, _ := strings.Cut(string(uptime), " ")
+	first, _, _ := strings.Cut(string(b), " ")
 	seconds, err := strconv.ParseFloat(first, 64)
-	return err == nil && f.Header().ModTime.After(time.Now().Add(-time.Duration(seconds*float64(time.Second))))
+	return time.Duration(seconds * float64(time.Second)), err == nil
+}
+
+// liveTime returns when a recording without a file time ended, which is one
+// that comes through a pipe: if its last record is less than a minute old by
+// the clock that perf uses by default, ns since the boot. Else the recording
+// is of another day or host, and the result zero.
+func liveTime(ctx context.Context, f *perfdata.File) time.Time {
+	const live = time.Minute
+	up, ok := uptime()
+	if !ok {
+		return time.Time{}
+	}
+	age := up - time.Duration(min(lastTime(ctx, f), math.MaxInt64))
+	if age < -live || age > live {
+		return time.Time{}
+	}
+	return time.Now().Add(-max(age, 0))
+}
+
+// lastTime returns the latest of the times of the last records of each batch,
+// in ns; 0 if there is none.
+func lastTime(ctx context.Context, f *perfdata.File) uint64 {
+	d := perfdata.NewDecoder(f)
+	batches := f.Batches(ctx)
+	var last uint64
+	for {
+		b, err := batches.Next()
+		if err != nil {
+			return last
+		}
+		var rec []byte
+		for data := b.Data; len(data) >= 8; {
+			typ, _, size := perfdata.RecordHeader(data, f.Header().Big)
+			if size < 8 || size > len(data) {
+				break
+			}
+			if typ == perfdata.RecordSample {
+				rec = data[:size]
+			}
+			data = data[size:]
+		}
+		if rec != nil {
+			last = max(last, d.Time(rec))
+		}
+		b.Release()
+	}
 }
 
 // caches returns the directories in which objects by Build ID may be: those of
