@@ -17,6 +17,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/perfark/perfark/internal/perftest"
+	"github.com/perfark/perfark/perfdata"
 	"github.com/perfark/perfark/report"
 )
 
@@ -527,6 +528,43 @@ func TestReportDamage(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A recording that comes through a pipe has no ids and no file time. While it
+// is fresh, the files of this host are used, and said to be unverified; when
+// it is not, nothing shows that they are the recorded ones.
+func TestReportLivePipe(t *testing.T) {
+	prog := perftest.CC(t, "spin", "volatile long x; __attribute__((noinline)) void hot_leaf(void) { for (long i = 0; i < 100000000; i++) x += i; }\nint main(void) { hot_leaf(); return 0; }")
+	rec := perftest.Perf(t, "record", "-q", "-e", "cpu-clock", "-o", "-", "--", prog)
+	if rec.Code != 0 {
+		t.Skipf("skipped: perf may not record: %s", rec.Stderr)
+	}
+	report := func(data []byte) (string, string) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		go func() {
+			w.Write(data)
+			w.Close()
+		}()
+		var out, errs strings.Builder
+		run(t.Context(), []string{"report", "-i", "-", "-s", "sym"}, r, &out, &errs)
+		return out.String(), errs.String()
+	}
+	out, errs := report([]byte(rec.Stdout))
+	if !strings.Contains(out, "[.] hot_leaf") || !strings.Contains(errs, "perfark: unverified: "+prog) {
+		t.Errorf("fresh:\n%s\n%s", out, errs)
+	}
+	f, err := perfdata.NewStream(strings.NewReader(rec.Stdout), "pipe", perfdata.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if up, ok := uptime(); !ok || liveTime(t.Context(), f).IsZero() || lastTime(t.Context(), f) > uint64(up) {
+		t.Errorf("last record at %d ns, up for %v: not live", lastTime(t.Context(), f), up)
 	}
 }
 
