@@ -211,20 +211,20 @@ func TestBadHeader(t *testing.T) {
 		{"P5 data wraps", le(48, 1<<64-64), "", 1, []string{
 			"offset 0x138: record.size: is 0, but a record has at least 8 bytes (type 328) (84 bytes lost)",
 			"offset 0x18c: data: 18446744073709551552 bytes recorded, but the file ends after 140 (9223372036854775807 bytes lost)",
-			"offset 0x18c: feature HOSTNAME: cut off",
+			"offset 0x18c: features HOSTNAME: cut off",
 		}},
-		{"P6 data at EOF", le(40, 396), "", 0, []string{"offset 0x18c: data: 56 bytes at 0x18c recorded, but the file has 396", "offset 0x18c: feature HOSTNAME: cut off"}},
+		{"P6 data at EOF", le(40, 396), "", 0, []string{"offset 0x18c: data: 56 bytes at 0x18c recorded, but the file has 396", "offset 0x18c: features HOSTNAME: cut off"}},
 		{"P6 data at EOF-1", le(40, 395), "", 0, []string{
 			"offset 0x18b: record: 8 bytes wanted, but only 1 follow (1 bytes lost)",
 			"offset 0x18c: data: 56 bytes recorded, but the file ends after 1 (55 bytes lost)",
-			"offset 0x18c: feature HOSTNAME: cut off",
+			"offset 0x18c: features HOSTNAME: cut off",
 		}},
-		{"P6 data at EOF+64K", le(40, 396+65536), "", 0, []string{"offset 0x18c: data: 56 bytes at 0x1018c recorded, but the file has 396", "offset 0x18c: feature HOSTNAME: cut off"}},
-		{"P6 data at 2^32+264", le(40, 1<<32+264), "", 0, []string{"offset 0x18c: data: 56 bytes at 0x100000108 recorded, but the file has 396", "offset 0x18c: feature HOSTNAME: cut off"}},
+		{"P6 data at EOF+64K", le(40, 396+65536), "", 0, []string{"offset 0x18c: data: 56 bytes at 0x1018c recorded, but the file has 396", "offset 0x18c: features HOSTNAME: cut off"}},
+		{"P6 data at 2^32+264", le(40, 1<<32+264), "", 0, []string{"offset 0x18c: data: 56 bytes at 0x100000108 recorded, but the file has 396", "offset 0x18c: features HOSTNAME: cut off"}},
 		{"P7 ids on the attr itself", le(attrs+128, 104), "", 1, nil},
 		{"P7 ids beyond", le(attrs+128, 1<<50), "", 1, []string{"offset 0xf0: attr.ids: 8 bytes at 0x4000000000000, but the file has 396"}},
 		{"P7 ids.size", le(attrs+136, 1<<50), "", 1, []string{"offset 0xf8: attr.ids.size: 1125899906842624 bytes, but the file has 396"}},
-		{"P14 feature table cut", cut(table + 8), "", 1, []string{"offset 0x138: feature HOSTNAME: cut off"}},
+		{"P14 feature table cut", cut(table + 8), "", 1, []string{"offset 0x138: features HOSTNAME: cut off"}},
 		{"P14 feature beyond", le(table, 1<<60), "", 1, []string{"offset 0x138: feature HOSTNAME: 68 bytes at 0x1000000000000000, but the file has 396"}},
 		{"P14 feature size", le(table+8, 1<<60), "", 1, []string{"offset 0x138: feature HOSTNAME: 1152921504606846976 bytes at 0x148, but the file has 396"}},
 		{"P22 magic swapped", func(b []byte) []byte { copy(b, magicBE); return b }, "offset 0x8: header.size: is 7493989779944505344, but must be 104, 72 or 16", 0, nil},
@@ -271,10 +271,8 @@ func TestNamedFeatures(t *testing.T) {
 	for _, d := range f.Damage() {
 		got = append(got, d.What)
 	}
-	for _, want := range []string{"feature HOSTNAME: cut off", "feature OSRELEASE: cut off", "feature EVENT_DESC: cut off"} {
-		if !slices.Contains(got, want) {
-			t.Errorf("damage %q lacks %q", got, want)
-		}
+	if want := "features HOSTNAME, OSRELEASE, EVENT_DESC: cut off"; !slices.Contains(got, want) {
+		t.Errorf("damage %q lacks %q", got, want)
 	}
 	// Without EVENT_DESC the name is made of the attr.
 	if !f.hdr.Truncated || f.Events()[0].Name != "cpu-clock:up" {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"strings"
 
 	"github.com/perfark/perfark/internal/decode"
 )
@@ -286,11 +287,13 @@ func (f *File) findFeatures() {
 	}
 	end := h.Data.Offset + h.Data.Size
 	if h.Truncated || end < h.Data.Offset || end > uint64(f.size) {
+		var cut []string
 		for bit := range 256 {
 			if h.Has(bit) {
-				f.AddDamage(Damage{Name: f.name, Offset: f.size, What: fmt.Sprintf("feature %s: cut off", FeatureName(bit))})
+				cut = append(cut, FeatureName(bit))
 			}
 		}
+		f.cutOff(f.size, cut)
 		return
 	}
 	table := make([]byte, 256*sectionSize)
@@ -299,6 +302,8 @@ func (f *File) findFeatures() {
 		f.AddDamage(Damage{Name: f.name, Offset: int64(end), What: "features: " + err.Error()})
 	}
 	c := decode.NewCursor(table[:n], int64(end), h.Big)
+	var cut []string
+	first := int64(0)
 	for bit := range 256 {
 		if !h.Has(bit) {
 			continue
@@ -308,12 +313,23 @@ func (f *File) findFeatures() {
 		off, size, ok := s.within(f.size)
 		switch {
 		case c.Err() != nil:
-			f.AddDamage(Damage{Name: f.name, Offset: at, What: fmt.Sprintf("feature %s: cut off", FeatureName(bit))})
+			if cut == nil {
+				first = at
+			}
+			cut = append(cut, FeatureName(bit))
 		case !ok:
 			f.AddDamage(Damage{Name: f.name, Offset: at, What: fmt.Sprintf("feature %s: %d bytes at %#x, but the file has %d", FeatureName(bit), s.Size, s.Offset, f.size)})
 		default:
 			f.features[bit] = feature{off: off, size: size}
 		}
+	}
+	f.cutOff(first, cut)
+}
+
+// cutOff notes that the file ends at off before the features names.
+func (f *File) cutOff(off int64, names []string) {
+	if len(names) > 0 {
+		f.AddDamage(Damage{Name: f.name, Offset: off, What: "features " + strings.Join(names, ", ") + ": cut off"})
 	}
 }
 
