@@ -17,12 +17,6 @@ func (e *tooLargeError) Error() string {
 	return fmt.Sprintf("%d bytes, over the limit of %d", e.size, e.limit)
 }
 
-// reasons are why a file is not used, the most telling first.
-var reasons = []store.Reason{
-	store.Replaced, store.Restricted, store.Unreadable, store.Changed, store.Ambiguous, store.NoID,
-	store.Untied, store.Deleted, store.OtherHost, store.Malformed, store.NotRegular,
-}
-
 // missing returns the entry for an object of the profile that will not be in
 // the archive.
 func (pl *Plan) missing(i int) Missing {
@@ -56,12 +50,8 @@ func (pl *Plan) explain(m *Missing, it *item, err error) {
 		m.Hint = "perf record --buildid-mmap …, then " + cmd
 		return
 	}
-	refused := store.Refusals(err)
-	for _, reason := range reasons {
-		if i := slices.IndexFunc(refused, func(r *store.RefusedError) bool { return r.Reason == reason }); i >= 0 {
-			pl.explainRefusal(m, it, refused[i])
-			break
-		}
+	if r := store.MostTelling(err); r != nil {
+		pl.explainRefusal(m, it, r)
 	}
 	if m.Reason == "" {
 		pl.explainAbsence(m, it)
@@ -84,8 +74,8 @@ func (pl *Plan) explainRefusal(m *Missing, it *item, r *store.RefusedError) {
 			m.Detail = fmt.Sprintf("replaced since the recording (file now has id %s)", r.Got)
 		}
 		m.Hint = "perfark buildid-cache --add COPY-OF-THE-OLD-FILE && " + cmd
-		if pl.session.IDSource[it.object] == session.IDTable && r.Got == "" {
-			// The id is of the wrong file.
+		if it.id == "" || pl.session.IDSource[it.object] == session.IDTable && r.Got == "" {
+			// No copy would be believed; or the id is of the wrong file.
 			m.Hint = "perf record --buildid-mmap …, then " + cmd
 		}
 	case store.Deleted:
@@ -103,8 +93,11 @@ func (pl *Plan) explainRefusal(m *Missing, it *item, r *store.RefusedError) {
 		}
 	case store.NoID, store.Untied:
 		if it.id == "" {
-			m.Detail = "the recording has no build id for it (perf record -B does that), and " + r.Why
-			m.Hint = "perf record --buildid-mmap …, then " + cmd
+			m.Detail = r.Why
+			m.Hint = "link it with a build id (gcc -Wl,--build-id), perf record --buildid-mmap …, then " + cmd
+			if it.kind != profile.KindFile {
+				m.Hint = "perf record --buildid-mmap …, then " + cmd
+			}
 		}
 	case store.Changed:
 		m.Detail = fmt.Sprintf("%q changed while reading, %d times", r.Path, readTries)
@@ -151,8 +144,11 @@ func (pl *Plan) explainAbsence(m *Missing, it *item) {
 		m.Reason = "not-found"
 		m.Detail = "no such file: it was deleted or moved, or is in another mount namespace (a container)"
 		m.Hint = "perfark buildid-cache --add COPY-OF-THE-FILE && " + cmd
-		if pl.runs(it.object) {
+		switch {
+		case pl.runs(it.object):
 			m.Hint = cmd + ", while the program runs"
+		case it.id == "": // no copy would be believed
+			m.Hint = "perf record --buildid-mmap …, then " + cmd + ", while the program runs"
 		}
 	}
 }

@@ -79,6 +79,28 @@ func Refusals(err error) []*RefusedError {
 	return list
 }
 
+// telling are the reasons why a file is not used, the most telling first.
+var telling = []Reason{
+	Replaced, Restricted, Unreadable, Changed, Ambiguous, NoID, Untied, Deleted, OtherHost, Malformed, NotRegular,
+}
+
+// MostTelling returns that RefusedError in err which tells most about why
+// there is no file, the first of equals; nil if there is none.
+func MostTelling(err error) *RefusedError {
+	refused := Refusals(err)
+	for _, reason := range telling {
+		for _, r := range refused {
+			if r.Reason == reason {
+				return r
+			}
+		}
+	}
+	if len(refused) > 0 {
+		return refused[0]
+	}
+	return nil
+}
+
 // A search collects what a Source met on the way to a file.
 type search struct {
 	key     Key

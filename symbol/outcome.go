@@ -20,6 +20,7 @@ const (
 	NoBuildID    Reason = "no build id in the recording"
 	NotFound     Reason = "no file with this build id was found"
 	Mismatch     Reason = "the file that is there has another build id"
+	Replaced     Reason = "the file that is there is not the one that was mapped"
 	Ambiguous    Reason = "different programs carry this build id"
 	Stripped     Reason = "stripped: the file has no symbols"
 	Exported     Reason = "stripped: the file has symbols for the functions it exports only"
@@ -49,7 +50,7 @@ func (r Reason) hint(path string) string {
 		return "build it with a build id: gcc -Wl,--build-id, go build -ldflags=-B=gobuildid"
 	case NotFound, NoModule, NoRuntime:
 		return "on the host that recorded: perfark buildid-cache --add " + q + ", then perfark archive"
-	case Mismatch, Ambiguous, Deleted:
+	case Mismatch, Replaced, Ambiguous, Deleted:
 		return "find the very build that ran: perfark buildid-cache --add FILE, or --symbols DIR"
 	case Stripped, Exported:
 		return "install its debug symbols, or: perfark buildid-cache --update UNSTRIPPED-FILE"

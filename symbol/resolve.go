@@ -408,10 +408,12 @@ func reason(err error, obj *profile.Object) (Reason, string) {
 	case errors.Is(err, fs.ErrPermission):
 		return NotPermitted, err.Error()
 	}
-	if all := store.Refusals(err); len(all) > 0 {
-		x := all[0]
+	if x := store.MostTelling(err); x != nil {
 		switch x.Reason {
 		case store.Replaced, store.NoID:
+			if x.Got == "" || obj.BuildID == "" {
+				return Replaced, x.Error()
+			}
 			return Mismatch, x.Error()
 		case store.Ambiguous:
 			return Ambiguous, x.Error()

@@ -276,7 +276,9 @@ func TestReasons(t *testing.T) {
 	}{
 		{"no id", profile.Object{Path: "/x"}, nil, nil, symbol.NoBuildID, "build it with a build id"},
 		{"not found", profile.Object{Path: "/x y", BuildID: id}, nil, nil, symbol.NotFound, "perfark buildid-cache --add '/x y'"},
-		{"replaced", profile.Object{Path: "/x", BuildID: id}, nil, map[store.Key]error{{ID: id, Kind: store.ELF}: refused(store.Replaced)}, symbol.Mismatch, "find the very build"},
+		{"replaced", profile.Object{Path: "/x", BuildID: id}, nil, map[store.Key]error{{ID: id, Kind: store.ELF}: refused(store.Replaced)}, symbol.Replaced, "find the very build"},
+		{"another id", profile.Object{Path: "/x", BuildID: id}, nil, map[store.Key]error{{ID: id, Kind: store.ELF}: &store.RefusedError{Path: "/x", Reason: store.Replaced, Got: "other"}}, symbol.Mismatch, "find the very build"},
+		{"carries no id", profile.Object{Path: "/x", BuildID: id}, nil, map[store.Key]error{{ID: id, Kind: store.ELF}: refused(store.NoID)}, symbol.Replaced, "find the very build"},
 		{"ambiguous", profile.Object{Path: "/x", BuildID: id}, nil, map[store.Key]error{{ID: id, Kind: store.ELF}: refused(store.Ambiguous)}, symbol.Ambiguous, "find the very build"},
 		{"unreadable", profile.Object{Path: "/x", BuildID: id}, nil, map[store.Key]error{{ID: id, Kind: store.ELF}: fs.ErrPermission}, symbol.NotPermitted, "as root"},
 		{"I/O error", profile.Object{Path: "/x", BuildID: id}, nil, map[store.Key]error{{ID: id, Kind: store.ELF}: errors.New("input/output error")}, symbol.Damaged, ""},
@@ -288,6 +290,7 @@ func TestReasons(t *testing.T) {
 		{"stack", profile.Object{Kind: profile.KindSpecial, Path: "[stack]"}, nil, nil, symbol.NotCode, ""},
 		{"no kallsyms", kernel, nil, nil, symbol.NoKallsyms, "same boot"}, // S15
 		{"restricted", kernel, map[store.Key][]byte{k: []byte(zeros)}, nil, symbol.Restricted, "kptr_restrict"},
+		{"restricted in a cache, and another kernel here", kernel, nil, map[store.Key]error{k: errors.Join(refused(store.OtherHost), refused(store.Restricted))}, symbol.Restricted, "kptr_restrict"}, // S12
 		{"no reference", kernel, map[store.Key][]byte{k: []byte(strings.ReplaceAll(kallsyms, "_stext", "stext"))}, nil, symbol.OtherBoot, "same boot"},
 		{"not kallsyms", kernel, map[store.Key][]byte{k: []byte("x")}, nil, symbol.Damaged, ""},
 		{"module", profile.Object{Kind: profile.KindModule, Path: "[my_mod]", BuildID: id}, nil, nil, symbol.NoModule, "perfark archive"},
