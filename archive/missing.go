@@ -104,6 +104,9 @@ func (pl *Plan) explainRefusal(m *Missing, it *item, r *store.RefusedError) {
 		m.Hint = cmd
 	case store.OtherHost:
 		m.Hint = pl.onHost()
+		if pl.o.OtherHost == "" && (it.kind == profile.KindKernel || it.kind == profile.KindVDSO) {
+			pl.explainAbsence(m, it)
+		}
 	}
 }
 

@@ -843,6 +843,8 @@ func TestMissing(t *testing.T) {
 			"restricted", "kernel addresses are hidden (kernel.kptr_restrict)", "sudo " + cmd},
 		{"kernel", obj{"[kernel.kallsyms]", id(1), profile.KindKernel, 1}, fs.ErrNotExist, root,
 			"other-kernel", "belongs to a kernel that does not run here now, and no cache has it", cmd + ", before the host is booted into another kernel"},
+		{"vDSO of another kernel", obj{"[vdso]", id(1), profile.KindVDSO, 1}, refuse(store.OtherHost, "of another kernel", id(2), nil), root, // S56
+			"other-kernel", "belongs to a kernel that does not run here now, and no cache has it", cmd + ", before the host is booted into another kernel"},
 		{"module", obj{"[xfs]", id(1), profile.KindModule, 1}, fs.ErrNotExist, root,
 			"no-file", "the recording names no file for this kernel module", ""},
 		{"guest", obj{"[guest.kernel.kallsyms]", id(1), profile.KindGuestKernel, 1}, fs.ErrNotExist, root,

@@ -320,7 +320,7 @@ func TestHostVDSO(t *testing.T) {
 	name := write(t, t.TempDir()+"/vdso", b)
 	id := elfID(t, name)
 	testSource(t, Host(HostOptions{}), Key{ID: id, Kind: VDSO, Path: "[vdso]"}, b)
-	testNone(t, Host(HostOptions{}), Key{ID: testID(1, 20), Kind: VDSO, Path: "[vdso]"}, Replaced)
+	testNone(t, Host(HostOptions{}), Key{ID: testID(1, 20), Kind: VDSO, Path: "[vdso]"}, OtherHost)
 	testNone(t, Host(HostOptions{}), Key{Kind: VDSO, Path: "[vdso]"}, Untied)
 	same, err := Host(HostOptions{SameHost: true}).Get(t.Context(), Key{Kind: VDSO, Path: "[vdso]"})
 	if err != nil || !same.Unverified {

@@ -122,6 +122,9 @@ func (h *host) vdso(s *search) *File {
 			return f
 		}
 	}
+	if r, ok := errors.AsType[*RefusedError](err); ok && r.Reason == Replaced {
+		r.Reason = OtherHost // of another kernel: nobody replaced it
+	}
 	s.note("the vDSO of the running kernel", err)
 	if h.o.Release == "" || strings.Contains(h.o.Release, "/") {
 		return nil

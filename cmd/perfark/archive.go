@@ -410,6 +410,9 @@ func unnamedOf(r *archive.Result, objects []profile.Object) []unnamed {
 		if u.Detail != "" {
 			x.Reason += ": " + u.Detail
 		}
+		if u.Reason == symbol.Hidden && slices.ContainsFunc(r.Manifest.Missing, func(m archive.Missing) bool { return m.Reason == "restricted" }) {
+			continue // the kernel is missing for the same reason
+		}
 		if u.Object >= 0 {
 			o := &objects[u.Object]
 			x.ID, x.Path = o.BuildID, archive.Name(o.Path)
@@ -519,12 +522,21 @@ func (c *archiveCmd) printResult(out string, format archive.Format, r *archive.R
 		}
 	}
 	fmt.Fprintf(c.stdout, "%s: %s, %s\n", escape.Name(out), bytesText(r.Size), count(files, "file"))
-	fmt.Fprintf(c.stdout, "Now please run:\n\n$ perfark unpack %s\n\n", escape.Name(shellQuote(out)))
+	fmt.Fprintf(c.stdout, "Now please run:\n\n$ perfark unpack %s\n\n", escape.Name(shellQuote(operand(out))))
 	if format != archive.Bundle {
-		fmt.Fprintf(c.stdout, "or\n\n$ tar xvf %s -C ~/.debug\n\n", escape.Name(shellQuote(out)))
+		fmt.Fprintf(c.stdout, "or\n\n$ tar xvf %s -C ~/.debug\n\n", escape.Name(shellQuote(operand(out))))
 	}
 	fmt.Fprintf(c.stdout, "wherever you need to run 'perf report' on.\n")
 	return nil
+}
+
+// operand returns the name of a file so that neither a dash makes it a flag nor
+// a colon makes it, for tar, a file on another host.
+func operand(name string) string {
+	if dir, _, _ := strings.Cut(name, "/"); strings.HasPrefix(name, "-") || strings.Contains(dir, ":") {
+		return "./" + name
+	}
+	return name
 }
 
 // printUnnamed prints which objects have frames without names.

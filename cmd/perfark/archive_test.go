@@ -811,6 +811,21 @@ func TestArchiveOtherUser(t *testing.T) {
 	if r.Code != 0 || !strings.Contains(r.Stderr, "(uid 65534)") || !strings.Contains(r.Stderr, "hint: sudo perfark archive") {
 		t.Errorf("exit status %d: %s", r.Code, r.Stderr)
 	}
+	r = perftest.Run(t, dir, []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}, nil, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", self, "report")
+	if note := "(uid 65534) cannot read, may hold what is missing"; r.Code != 0 || strings.Contains(r.Stderr, "unnamed: [kernel") && !strings.Contains(r.Stderr, note) {
+		t.Errorf("report: exit status %d, or no %q: %s", r.Code, note, r.Stderr)
+	}
+}
+
+// Names that tar or perfark would take for something else.
+func TestOperand(t *testing.T) {
+	for name, want := range map[string]string{
+		"perf.data.tar.bz2": "perf.data.tar.bz2", "-x.perfark": "./-x.perfark", "at-12:30.tar.bz2": "./at-12:30.tar.bz2", "/d/at-12:30": "/d/at-12:30",
+	} {
+		if got := operand(name); got != want {
+			t.Errorf("operand(%q) = %q, want %q", name, got, want)
+		}
+	}
 }
 
 // S55: the vDSO comes along, by its id.

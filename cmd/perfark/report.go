@@ -182,6 +182,9 @@ func (c *reportCmd) run(ctx context.Context, name string) error {
 	}
 	c.stdout.Flush()
 	c.explain(in, res, out)
+	if len(src.elsewhere) > 0 && absent(out) {
+		c.notef("%s, which %s cannot read, may hold what is missing", strings.Join(src.elsewhere, " or "), caller())
+	}
 	return c.lossError(in, res)
 }
 
@@ -241,6 +244,19 @@ func (c *reportCmd) explain(in *input, res *session.Result, out *symbol.Outcome)
 			c.notef("%d %s", x.n, x.what)
 		}
 	}
+}
+
+// absent reports whether there are objects without names for want of a file
+// that may be in a cache.
+func absent(out *symbol.Outcome) bool {
+	return slices.ContainsFunc(out.Missing(), func(x symbol.ObjectOutcome) bool {
+		switch x.Reason {
+		case symbol.NotFound, symbol.Mismatch, symbol.Replaced, symbol.Deleted, symbol.NotPermitted,
+			symbol.Restricted, symbol.NoKallsyms, symbol.NoModule, symbol.NoVDSO, symbol.NoRuntime:
+			return true
+		}
+		return false
+	})
 }
 
 // unnamedText is a line about an object some of whose frames have no name.
