@@ -23,7 +23,7 @@ import (
 type Limits struct {
 	MaxBytes int64 // of its members, and of it when decompressed; 0 means 64 GiB (--max-bytes)
 	MaxFiles int   // members; 0 means 1,000,000 (--max-files)
-	MaxRatio int   // bytes out per byte in, beyond the first 64 MiB; 0 means 250 (--max-ratio)
+	MaxRatio int   // bytes out per byte in, beyond the first 16 MiB; 0 means 250 (--max-ratio)
 }
 
 func (l Limits) withDefaults() Limits {
@@ -40,7 +40,7 @@ func (l Limits) withDefaults() Limits {
 }
 
 // ratioFree is what an archive may decompress to whatever its size, in bytes.
-const ratioFree = 64 << 20
+const ratioFree = 16 << 20
 
 // check fails if out bytes are too many for in bytes.
 func (l Limits) check(in, out int64) error {

@@ -632,7 +632,7 @@ func TestUnpackKilled(t *testing.T) {
 	if err := os.WriteFile(file, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	kills := 40
+	kills := 15
 	if testing.Short() {
 		kills = 5
 	}
