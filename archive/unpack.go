@@ -338,7 +338,7 @@ func (u *unpacker) object(ctx context.Context, cache *store.BuildIDCache, o *Obj
 			if fatal(ctx, err) {
 				return err
 			}
-			out.Outcome, out.Why = Refused, err.Error()
+			out.Outcome, out.Why = Refused, strings.TrimPrefix(err.Error(), fmt.Sprintf("%q: not used: ", string(out.Name)))
 		}
 		u.note(out)
 	}

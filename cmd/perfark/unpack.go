@@ -134,6 +134,8 @@ func (c *unpackCmd) print(name string, u *archive.Unpacked) error {
 		c.notef("%s lacks %s since it was packed; perfark verify says which", name, count(len(u.Missing), "object"))
 	}
 	switch refused := n[archive.Refused]; {
+	case len(u.Files) == 0 && u.Data == "":
+		return fmt.Errorf("%s: nothing is in it", name)
 	case refused == 0:
 		return nil
 	case refused == len(u.Files) && u.Data == "":

@@ -95,6 +95,8 @@ func (c *verifyCmd) run(ctx context.Context, name, data string, minCoverage bool
 	switch missing := len(v.Missing) + len(v.Dangling); {
 	case len(rep.Defects) > 0:
 		return fmt.Errorf("%s: %s", name, count(len(rep.Defects), "defect"))
+	case rep.Files == 0:
+		return fmt.Errorf("%s: nothing is in it", name)
 	case missing == 0 || c.allowMissing || minCoverage && out != nil && out.Coverage.Percent() >= c.minCoverage:
 		return nil
 	default:
