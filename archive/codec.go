@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math/bits"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/klauspost/pgzip"
@@ -62,7 +63,6 @@ func (nopCloser) Close() error { return nil }
 const (
 	zstdFrame   = 12 << 20
 	bundleFrame = 4 << 20
-	zstdWindow  = 8 << 20
 )
 
 // maxZstdWorkers bounds the memory of all workers. Two need 150 MB, each
@@ -176,7 +176,7 @@ func newZstd(w io.Writer, o EncodeOptions) *zstdWriter {
 		size = bundleFrame
 	}
 	z.chunkWriter = newChunks(w, size, min(o.Workers, maxZstdWorkers), func() func(dst, src []byte) ([]byte, error) {
-		e := &frameEncoder{level: o.Level, window: min(size, zstdWindow)}
+		e := &frameEncoder{level: o.Level, size: size}
 		return e.encode
 	}, func(in, out int) {
 		z.table = binary.LittleEndian.AppendUint32(z.table, uint32(out))
@@ -187,56 +187,50 @@ func newZstd(w io.Writer, o EncodeOptions) *zstdWriter {
 
 // A frameEncoder makes zstd frames.
 type frameEncoder struct {
-	level  int // of --level
-	window int
-	enc    [zstd.SpeedBestCompression + 1]*zstd.Encoder
+	level   int // of --level
+	size    int // of the largest frame, in bytes
+	enc     [zstd.SpeedBestCompression + 1]*zstd.Encoder
+	sampler *zstd.Encoder
 }
 
-// A frame is compressed fast if samples of it shrink to less than this part of
-// their size, else well: most is to be gained where most is left. By default
-// the outcome is no larger than that of bzip2, and at the levels 1 to 3 at most
-// 5 % larger, measured on 1.6 GB of large programs.
-const (
-	hardFrame  = 0.15
-	hardFrame1 = 0.57
-)
+// hardFrame is for the levels 1 to 3: a frame is compressed well instead of fast if
+// samples of it do not shrink to less than this part of their size. So these
+// levels make at most 5 % more than bzip2, measured on 1.6 GB of large
+// programs. The default makes as much as bzip2.
+const hardFrame = 0.57
 
 // encode appends a frame to dst.
 func (e *frameEncoder) encode(dst, src []byte) ([]byte, error) {
+	speed := zstd.SpeedBetterCompression
 	switch {
 	case e.level > 7:
-		return e.encodeAt(zstd.SpeedBestCompression, dst, src)
-	case e.level > 3:
-		return e.encodeAt(zstd.SpeedBetterCompression, dst, src)
-	}
-	hard := hardFrame
-	if e.level > 0 {
-		hard = hardFrame1
-	}
-	speed := zstd.SpeedDefault
-	part, err := e.sample(src)
-	if err != nil {
-		return nil, err
-	}
-	if part >= hard {
-		speed = zstd.SpeedBetterCompression
-	}
-	return e.encodeAt(speed, dst, src)
-}
-
-func (e *frameEncoder) encodeAt(speed zstd.EncoderLevel, dst, src []byte) ([]byte, error) {
-	if e.enc[speed] == nil {
-		enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(speed), zstd.WithEncoderConcurrency(1),
-			zstd.WithWindowSize(e.window), zstd.WithEncoderCRC(true), zstd.WithLowerEncoderMem(true))
+		speed = zstd.SpeedBestCompression
+	case e.level > 0 && e.level <= 3:
+		part, err := e.sample(src)
 		if err != nil {
 			return nil, err
 		}
-		e.enc[speed] = enc
+		if part < hardFrame {
+			speed = zstd.SpeedDefault
+		}
+	}
+	if e.enc[speed] == nil {
+		var err error
+		if e.enc[speed], err = newFrames(speed, e.size); err != nil {
+			return nil, err
+		}
 	}
 	if cap(dst) == 0 {
 		dst = make([]byte, 0, len(src)/2) // growing it would leave a trail
 	}
 	return e.enc[speed].EncodeAll(src, dst), nil
+}
+
+// newFrames returns an encoder of frames of at most size bytes. Its window is
+// at least that: moving a window is slow.
+func newFrames(speed zstd.EncoderLevel, size int) (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, zstd.WithEncoderLevel(speed), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(1<<bits.Len(uint(size-1))), zstd.WithEncoderCRC(true), zstd.WithLowerEncoderMem(true))
 }
 
 // sample returns the size of samples of src after compression as a part of
@@ -246,14 +240,17 @@ func (e *frameEncoder) sample(src []byte) (float64, error) {
 	if len(src) <= samples*size {
 		return 1, nil
 	}
+	if e.sampler == nil {
+		var err error
+		if e.sampler, err = newFrames(zstd.SpeedDefault, size); err != nil {
+			return 0, err
+		}
+	}
 	var out []byte
 	n := 0
 	for i := range samples {
 		at := len(src) / samples * i
-		var err error
-		if out, err = e.encodeAt(zstd.SpeedDefault, out[:0], src[at:at+size]); err != nil {
-			return 0, err
-		}
+		out = e.sampler.EncodeAll(src[at:at+size], out[:0])
 		n += len(out)
 	}
 	return float64(n) / (samples * size), nil
