@@ -661,7 +661,7 @@ func TestPackFullDisk(t *testing.T) {
 	}
 	defer pl.Close()
 	_, err = pl.Pack(t.Context(), name, PackOptions{})
-	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "bytes are free in") {
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "bytes were free in") {
 		t.Errorf("error %v, want no space left, and how much is free", err)
 	}
 	onlyFile(t, dir, "out.tar.bz2", "old")

@@ -336,7 +336,7 @@ func (u *unpacker) object(ctx context.Context, cache *store.BuildIDCache, o *Obj
 		}
 		if err != nil {
 			if fatal(ctx, err) {
-				return err
+				return fmt.Errorf("%s: %w", filepath.Join(u.o.Dir, string(f.Name)), pathless(err))
 			}
 			out.Outcome, out.Why = Refused, strings.TrimPrefix(err.Error(), fmt.Sprintf("%q: not used: ", string(out.Name)))
 		}
@@ -437,7 +437,10 @@ func (u *unpacker) manifest() error {
 	sum := sha256.Sum256(u.x.raw)
 	_, err := install(u.ctx, u.root, ManifestName(u.x.raw), &source{
 		r: strings.NewReader(string(u.x.raw)), size: int64(len(u.x.raw)), sum: hex.EncodeToString(sum[:])}, u.o.Force)
-	return err
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(u.o.Dir, ManifestName(u.x.raw)), pathless(err))
+	}
+	return nil
 }
 
 // A source is a file to be installed.
@@ -454,7 +457,7 @@ const tempPrefix = ".perfark-tmp-"
 
 // install writes a file under name in root, whole or not at all. A file of the
 // same bytes that is there is kept; a different one is an error, or replaced
-// with force.
+// with force. The caller names the file in errors.
 func install(ctx context.Context, root *os.Root, name string, s *source, force bool) (kept bool, err error) {
 	for try := 0; ; try++ {
 		kept, err = installOnce(ctx, root, name, s, force)
@@ -470,7 +473,7 @@ func installOnce(ctx context.Context, root *os.Root, name string, s *source, for
 	}
 	if !force {
 		if _, err := root.Lstat(name); err == nil {
-			return false, fmt.Errorf("%q: is there and differs", name)
+			return false, errors.New("is there and differs")
 		}
 	}
 	if err := mkdirs(root, path.Dir(name)); err != nil {
@@ -486,10 +489,10 @@ func installOnce(ctx context.Context, root *os.Root, name string, s *source, for
 	defer root.Remove(temp)                            // fails once it was renamed
 	h := sha256.New()
 	if err := stream(ctx, s.r, s.size, io.MultiWriter(f, h)); err != nil {
-		return false, fmt.Errorf("%q: %w", name, err)
+		return false, err
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); s.sum != "" && got != s.sum {
-		return false, fmt.Errorf("%q: sha256 is %s, but the manifest says %s", name, got, s.sum)
+		return false, fmt.Errorf("sha256 is %s, but the manifest says %s", got, s.sum)
 	}
 	if err := f.Sync(); err != nil {
 		return false, err
@@ -505,7 +508,7 @@ func installOnce(ctx context.Context, root *os.Root, name string, s *source, for
 		if same(ctx, root, name, s) { // another unpacker was faster
 			return true, nil
 		}
-		return false, fmt.Errorf("%q: is there and differs", name)
+		return false, errors.New("is there and differs")
 	} else if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) {
 		err = root.Rename(temp, name) // no links on this file system
 	}
@@ -603,6 +606,8 @@ func (u *unpacker) writeData(name string) error {
 		return err
 	}
 	defer root.Close()
-	_, err = install(u.ctx, root, filepath.Base(name), u.dataSource(), u.o.Force)
-	return err
+	if _, err = install(u.ctx, root, filepath.Base(name), u.dataSource(), u.o.Force); err != nil {
+		return fmt.Errorf("%s: %w", name, pathless(err))
+	}
+	return nil
 }

@@ -668,3 +668,13 @@ func TestUnpackKilled(t *testing.T) {
 		}
 	}
 }
+
+// F3: what cannot be written is named by where it was to go, and not by the
+// temporary name.
+func TestUnpackNames(t *testing.T) {
+	const dir = "/sys/kernel" // where nobody makes files
+	_, _, err := unpack(t, sample().encode(t, EncodeOptions{Format: Bundle}), UnpackOptions{DataDir: dir})
+	if err == nil || !strings.HasPrefix(err.Error(), dir+"/perf.data: ") || strings.Contains(err.Error(), tempPrefix) {
+		t.Errorf("error %v, want one that names %s/perf.data", err, dir)
+	}
+}

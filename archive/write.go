@@ -53,10 +53,7 @@ func newDraft(name string) (*draft, error) {
 	}
 	d.File, err = os.CreateTemp(dir, strings.ReplaceAll(d.prefix(), "*", "_")+"*")
 	if err != nil {
-		if pe, ok := errors.AsType[*fs.PathError](err); ok {
-			err = pe.Err // of a name that means nothing to anybody
-		}
-		return nil, err
+		return nil, pathless(err) // the name means nothing to anybody
 	}
 	d.temp = d.File.Name()
 	if err := unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
@@ -149,13 +146,23 @@ func (d *draft) abort() {
 	}
 }
 
-// noSpace adds to an error for a full disk how much is free on it.
+// noSpace adds to an error for a full disk how much was free on it. The error
+// loses what os adds, as the caller names the file.
 func noSpace(name string, err error) error {
+	err = pathless(err)
 	var st unix.Statfs_t
 	if !errors.Is(err, unix.ENOSPC) || unix.Statfs(filepath.Dir(name), &st) != nil {
 		return err
 	}
-	return fmt.Errorf("%w; %d bytes are free in %q", err, int64(st.Bavail)*int64(st.Bsize), filepath.Dir(name))
+	return fmt.Errorf("%w; %d bytes were free in %q", err, int64(st.Bavail)*int64(st.Bsize), filepath.Dir(name))
+}
+
+// pathless strips the operation and name that os adds.
+func pathless(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err
+	}
+	return err
 }
 
 // write encodes the archive into d.
