@@ -33,6 +33,7 @@ type index struct {
 	data     *inEntry            // the perf.data, nil if there is none
 	dataImg  *image              // where it is
 	objects  []Object
+	twice    string // an entry that stands twice, with equal contents
 }
 
 // Close frees what the index reads from.
@@ -235,6 +236,9 @@ func (x *index) add(e *inEntry) error {
 			return err
 		}
 	}
+	if x.files[name] != nil {
+		x.twice = e.name
+	}
 	x.files[name] = e
 	return nil
 }
@@ -291,7 +295,7 @@ func splitObject(name string) (dir, hexID string, kind store.Kind, err error) {
 	default:
 		hexID = base
 		kind = store.ELF
-		if strings.HasPrefix(dir, "[kernel.") {
+		if strings.HasPrefix(dir, "[kernel.") || strings.HasPrefix(dir, "[guest.kernel.") {
 			kind = store.Kallsyms
 		}
 	}
@@ -348,6 +352,9 @@ func (x *index) holds(dir string) bool {
 // match checks that the archive holds what its manifest lists, no less and no
 // more.
 func (x *index) match() error {
+	if x.twice != "" {
+		return fmt.Errorf("entry %q: stands twice", x.twice)
+	}
 	m := x.manifest
 	listed := map[string]*File{}
 	for i := range m.Objects {
