@@ -102,7 +102,7 @@ func (t *chainTable) at(start uint64) []int32 {
 func (t *chainTable) grow() {
 	// The hash of the place is not kept, so it is made of the chain again; but
 	// only for each doubling.
-	t.slots = make([]chainSlot, max(1<<10, 2*len(t.slots)))
+	t.slots = fresh[chainSlot](max(1<<10, 2*len(t.slots)))
 	mask := uint32(len(t.slots) - 1)
 	for id := range t.starts {
 		x := t.hash(t.chain(int32(id)))

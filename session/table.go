@@ -24,6 +24,19 @@ func word(a, b int32) uint64 { return uint64(uint32(a))<<32 | uint64(uint32(b)) 
 // samples that line is what a look-up costs. A table is full at three
 // quarters.
 
+// fresh returns n empty slots. It writes to every page of them: the first
+// access of a look-up is a read, for which the kernel maps its page of zeros,
+// and the write that follows would have it interrupt all processors to replace
+// that by a page of ours.
+func fresh[T any](n int) []T {
+	s := make([]T, n)
+	var empty T
+	for i := 0; i < n; i += 64 { // slots have at most 64 bytes
+		s[i] = empty
+	}
+	return s
+}
+
 // locTable numbers locations.
 type locTable struct {
 	h     hasher
@@ -75,7 +88,7 @@ func (t *locTable) id(k locKey, hash uint64, first locFirst) int32 {
 
 func (t *locTable) grow() {
 	old := t.slots
-	t.slots = make([]locSlot, max(1<<10, 2*len(old)))
+	t.slots = fresh[locSlot](max(1<<10, 2*len(old)))
 	mask := uint64(len(t.slots) - 1)
 	for _, s := range old {
 		if s.id == 0 {
@@ -136,7 +149,7 @@ func (t *sampleTable) reserve(n int) {
 		return
 	}
 	old := t.slots
-	t.slots = make([]sampleSlot, max(1<<10, 2*len(old)))
+	t.slots = fresh[sampleSlot](max(1<<10, 2*len(old)))
 	mask := uint64(len(t.slots) - 1)
 	for i := range old {
 		s := &old[i]
