@@ -62,6 +62,24 @@ func (pl *Plan) explain(m *Missing, it *item, err error) {
 	}
 }
 
+// explainImage says why the kernel image is missing.
+func (pl *Plan) explainImage(m *Missing, err error) {
+	m.Reason = "not-found"
+	m.Detail = "no image of this kernel was found"
+	m.Hint = pl.o.Command + " --vmlinux=FILE, or install the debug symbols of the kernel"
+	if e, ok := err.(*tooLargeError); ok {
+		m.Reason = "too-large"
+		m.Detail = fmt.Sprintf("%d bytes, over --max-object-size", e.size)
+		m.Hint = fmt.Sprintf("%s --max-object-size %d", pl.o.Command, e.size)
+	} else if r := store.MostTelling(err); r != nil {
+		m.Reason = strings.ReplaceAll(string(r.Reason), " ", "-")
+		m.Detail = r.Why
+		if r.Err != nil {
+			m.Detail = r.Err.Error()
+		}
+	}
+}
+
 // explainRefusal explains a file that is there but is not the one.
 func (pl *Plan) explainRefusal(m *Missing, it *item, r *store.RefusedError) {
 	cmd := pl.o.Command

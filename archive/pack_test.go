@@ -919,18 +919,18 @@ func TestPackVmlinux(t *testing.T) {
 		missing string
 	}{
 		{id(1), 3, ""},
-		{id(2), 2, "replaced since the recording (file now has id " + id(2).String() + ")"},
+		{id(2), 2, "carries build id " + id(2).String() + "; " + id(1).String() + " is wanted; perfark archive --vmlinux=FILE, or install the debug symbols of the kernel"},
 	} {
 		if err := os.WriteFile(name, elfOf(tt.id, "code", 0), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		res, got, err := pack(t, r, PlanOptions{Source: s, Vmlinux: true, VmlinuxFile: name}, PackOptions{})
+		res, got, err := pack(t, r, PlanOptions{Source: s, Vmlinux: true, VmlinuxFile: name, Command: "perfark archive"}, PackOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		detail := ""
 		for _, m := range res.Manifest.Missing {
-			detail += m.Detail
+			detail += m.Detail + "; " + m.Hint
 		}
 		if len(got) != tt.members || detail != tt.missing {
 			t.Errorf("%s: members %q, missing %q", tt.id, keys(got), detail)

@@ -239,7 +239,7 @@ func (pl *Plan) findKernel(ctx context.Context, it *item) error {
 		m := pl.missing(it.object)
 		m.Path = Name(cmp.Or(pl.o.VmlinuxFile, "vmlinux"))
 		m.Samples = 0 // the list of symbols names them
-		pl.explain(&m, it, verr)
+		pl.explainImage(&m, verr)
 		pl.Missing = append(pl.Missing, m)
 	}
 	return nil

@@ -92,13 +92,16 @@ or the archive could not be written: then there is no file, and an older one sta
 	fs.Var(&c.maxObject, "max-object-size", "pack files larger than `SIZE` without their debug information, or not at all (default: no limit)")
 	fs.BoolVarP(&c.dryRun, "dry-run", "n", false, "say what would be packed and what is missing; write nothing")
 	fs.StringVar(&c.debugInfo, "debug-info", "all", "pack separate debug files of `WHICH` objects: none, hot (1% of the samples) or all")
-	fs.StringVar(&c.vmlinux, "vmlinux", "", "pack the kernel image too, found by its Build ID, or `FILE`")
-	fs.Lookup("vmlinux").NoOptDefVal = " "
+	fs.StringVar(&c.vmlinux, "vmlinux", "", "pack the kernel image too: `FILE`, or that found by its Build ID")
+	fs.Lookup("vmlinux").NoOptDefVal = vmlinuxByID
 	fs.BoolVar(&c.allowMissing, "allow-missing", false, "exit with status 0 even if objects are missing")
 	fs.Float64Var(&c.minCoverage, "min-coverage", 0, "exit with status 0 if at least `PCT` percent of the frames have names")
 	addJobsFlag(cmd, &c.workers)
 	return cmd
 }
+
+// vmlinuxByID is --vmlinux without a file.
+const vmlinuxByID = "by-id"
 
 func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage bool) error {
 	format, out, err := c.target(name)
@@ -107,8 +110,11 @@ func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage 
 	}
 	o := archive.PlanOptions{
 		Tool: "perfark " + version(), MaxObjectSize: int64(c.maxObject), Verified: c.verified, Workers: c.workers, Limits: c.limits,
-		Vmlinux: vmlinux, VmlinuxFile: strings.TrimSpace(c.vmlinux),
+		Vmlinux: vmlinux, VmlinuxFile: c.vmlinux,
 		Command: c.command(name),
+	}
+	if c.vmlinux == vmlinuxByID {
+		o.VmlinuxFile = ""
 	}
 	if o.DebugInfo, err = archive.ParseDebugInfo(c.debugInfo); err != nil {
 		return usagef("--debug-info: %s", err)
@@ -182,7 +188,7 @@ func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage 
 		}
 		return fmt.Errorf("%s: %w", out, err)
 	}
-	if err := c.printResult(out, format, r, res.Profile.Objects); err != nil {
+	if err := c.printResult(out, format, r, res.Profile.Objects, plan.Excluded); err != nil {
 		return err
 	}
 	if err := c.lossError(in, res); err != nil {
@@ -239,6 +245,9 @@ func (c *archiveCmd) target(name string) (archive.Format, string, error) {
 		format = archive.Bundle
 		if c.format != "" && c.format != format.String() {
 			return 0, "", usagef("--all writes a bundle; --format %s does not go with it", c.format)
+		}
+		if c.output != "" && known && byName != archive.Bundle && byName != archive.Zstd {
+			return 0, "", usagef("--all writes a bundle, which is compressed with zstd: -o %s does not go with it", c.output)
 		}
 	case c.format != "":
 		f, err := archive.ParseFormat(c.format)
@@ -402,8 +411,9 @@ type unnamed struct {
 }
 
 // unnamedOf lists the objects with frames that have no names, but for those
-// that are missing.
-func unnamedOf(r *archive.Result, objects []profile.Object) []unnamed {
+// that are missing or excluded.
+func unnamedOf(r *archive.Result, objects []profile.Object, excluded []archive.Missing) []unnamed {
+	absent := slices.Concat(r.Manifest.Missing, excluded)
 	var out []unnamed
 	for _, u := range r.Outcome.Missing() {
 		x := unnamed{Samples: u.SamplesUnnamed, Reason: string(u.Reason), Hint: u.Hint, gap: u.Reason == symbol.Gap}
@@ -416,7 +426,7 @@ func unnamedOf(r *archive.Result, objects []profile.Object) []unnamed {
 		if u.Object >= 0 {
 			o := &objects[u.Object]
 			x.ID, x.Path = o.BuildID, archive.Name(o.Path)
-			if slices.ContainsFunc(r.Manifest.Missing, func(m archive.Missing) bool { return m.Path == x.Path && m.ID == x.ID }) {
+			if slices.ContainsFunc(absent, func(m archive.Missing) bool { return m.Path == x.Path && m.ID == x.ID }) {
 				continue
 			}
 		}
@@ -496,11 +506,11 @@ func missingText(m archive.Missing) string {
 }
 
 // printResult prints what was packed.
-func (c *archiveCmd) printResult(out string, format archive.Format, r *archive.Result, objects []profile.Object) error {
+func (c *archiveCmd) printResult(out string, format archive.Format, r *archive.Result, objects []profile.Object, excluded []archive.Missing) error {
 	if c.json {
 		return c.printJSON(packReport{
 			Archive: out, Format: format.String(), Size: r.Size, Coverage: r.Manifest.Coverage,
-			Objects: r.Manifest.Objects, Missing: orEmpty(r.Manifest.Missing), Unnamed: unnamedOf(r, objects),
+			Objects: r.Manifest.Objects, Missing: orEmpty(r.Manifest.Missing), Excluded: excluded, Unnamed: unnamedOf(r, objects, excluded),
 		})
 	}
 	if !c.quiet {
@@ -508,7 +518,7 @@ func (c *archiveCmd) printResult(out string, format archive.Format, r *archive.R
 	}
 	c.stdout.Flush()
 	c.printMissing(r.Manifest.Missing)
-	c.printUnnamed(unnamedOf(r, objects))
+	c.printUnnamed(unnamedOf(r, objects, excluded))
 	if c.quiet {
 		return nil
 	}

@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -171,7 +170,10 @@ func (c *buildIDCacheCmd) put(ctx context.Context, name string, o store.PutOptio
 	if k.Kind != store.ELF || k.ID == "" {
 		return nil
 	}
-	dirs := append(slices.Clone(c.debugDirs), "/usr/lib/debug")
+	dirs, err := c.debugDirectories()
+	if err != nil {
+		return err
+	}
 	k.Kind = store.Debug
 	d, err := store.Multi(store.DebugDirs(dirs), store.Debuglinks(src, dirs)).Get(ctx, k)
 	if err != nil {

@@ -82,13 +82,31 @@ func (a *app) openSources(ctx context.Context, f *perfdata.File, res *session.Re
 	for _, dir := range caches {
 		list = append(list, store.Cache(dir))
 	}
-	dirs := append(slices.Clone(a.debugDirs), "/usr/lib/debug")
+	dirs, err := a.debugDirectories()
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
 	list = append(list, store.DebugDirs(dirs))
 	s.Source = store.Multi(append(list, store.Debuglinks(store.Multi(list...), dirs))...)
 	if s.sameHost {
 		s.Source = store.Doubted(s.Source, "", o.Recorded)
 	}
 	return s, nil
+}
+
+// debugDirectories returns the directories of debug files: those of
+// --debug-dir, which must be there, and the usual one.
+func (a *app) debugDirectories() ([]string, error) {
+	for _, dir := range a.debugDirs {
+		switch fi, err := os.Stat(dir); {
+		case err != nil:
+			return nil, fmt.Errorf("--debug-dir: %w", a.openError(dir, err))
+		case !fi.IsDir():
+			return nil, fmt.Errorf("--debug-dir: %s: not a directory", dir)
+		}
+	}
+	return append(slices.Clone(a.debugDirs), "/usr/lib/debug"), nil
 }
 
 // sameHost reports whether a recording that ended at a time was made on this
