@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perfark/perfark/archive"
 	"github.com/perfark/perfark/internal/perftest"
 	"github.com/perfark/perfark/store"
 )
@@ -825,6 +826,20 @@ func TestOperand(t *testing.T) {
 		if got := operand(name); got != want {
 			t.Errorf("operand(%q) = %q, want %q", name, got, want)
 		}
+	}
+}
+
+// What an archive lacks is not looked for on this host, and those who packed
+// know best why it is missing.
+func TestMerge(t *testing.T) {
+	lacks := func(path, reason, detail, hint string) archive.Missing {
+		return archive.Missing{ID: "\x01\x02", Path: archive.Name(path), Reason: reason, Detail: detail, Hint: hint}
+	}
+	known := []archive.Missing{lacks("/a", "unreadable", "by nobody", "sudo")}
+	got := merge([]archive.Missing{lacks("/a", "not-found", "no such file", ""), lacks("/b", "not-found", "no such file", "")}, known, "perfark archive -i x")
+	want := []archive.Missing{known[0], lacks("/b", "not-found", "not in the archive", "perfark archive -i x, on the host that recorded")}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 }
 

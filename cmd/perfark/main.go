@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -81,6 +82,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return a.fail(ctx, cmd, err)
 }
 
+// parseNumber is how strconv says that a flag wants a number.
+var parseNumber = regexp.MustCompile(`strconv\.Parse\w+: parsing .*: (invalid syntax|value out of range)$`)
+
 func newRootCmd(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "perfark",
@@ -115,7 +119,7 @@ Exit status: 0 complete, 1 failed, 2 wrong usage, 3 done but partial.`,
 	root.SetErr(a.stderr)
 	root.SetVersionTemplate("perfark {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return usagef("%s", err)
+		return usagef("%s", parseNumber.ReplaceAllString(err.Error(), "not a number"))
 	})
 	root.PersistentFlags().StringVar(&a.buildIDDir, "buildid-dir", "", "cache of objects by Build ID in `DIR` (default: buildid.dir of perfconfig, ~/.debug)")
 	root.PersistentFlags().BoolVar(&a.noPager, "no-pager", false, "do not run a pager")

@@ -129,7 +129,7 @@ func (c *verifyCmd) replay(ctx context.Context, arc *archive.Archive, name, data
 		return nil, err
 	}
 	defer plan.Close()
-	v.Missing = merge(plan.Missing, v.Missing)
+	v.Missing = merge(plan.Missing, v.Missing, o.Command)
 	v.Dangling = slices.DeleteFunc(v.Dangling, func(id string) bool {
 		return slices.ContainsFunc(v.Missing, func(m archive.Missing) bool { return m.ID.String() == id })
 	})
@@ -142,10 +142,14 @@ func (c *verifyCmd) replay(ctx context.Context, arc *archive.Archive, name, data
 }
 
 // merge returns what is missing, with the reasons that the manifest has for it:
-// those who packed knew better.
-func merge(found, known []archive.Missing) []archive.Missing {
+// those who packed knew better. Of others nothing is known but that the archive
+// lacks them; command is what would pack them.
+func merge(found, known []archive.Missing, command string) []archive.Missing {
 	out := []archive.Missing{}
 	for _, m := range found {
+		if m.Reason == "not-found" || m.Reason == "other-kernel" {
+			m.Reason, m.Detail, m.Hint = "not-found", "not in the archive", command+", on the host that recorded"
+		}
 		for _, k := range known {
 			if k.ID == m.ID && k.Path == m.Path && k.PID == m.PID {
 				m.Reason, m.Detail, m.Hint = k.Reason, k.Detail, k.Hint
