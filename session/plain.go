@@ -30,7 +30,7 @@ type plain struct {
 }
 
 const (
-	chunkSize = 1 << 20
+	chunkSize = 1 << 18
 	recordMax = 1 << 16
 )
 
