@@ -35,7 +35,9 @@ type row struct {
 }
 
 // rows are the jobs, with D the directory of the inputs, O a scratch
-// directory and P the perfark binary in the environment.
+// directory and P the perfark binary in the environment. Archives hold what
+// perf archive would pack, objects with a Build ID without debug files, so that
+// their sizes can be compared.
 var rows = []row{
 	{name: "start-up: buildid-list, small", quick: true, goal: 0.5,
 		theirs: `perf buildid-list -i $D/small.data`,
@@ -54,19 +56,19 @@ var rows = []row{
 		ours:   `$P buildid-list -i $D/large.data --with-hits`},
 	{name: "archive, small", quick: true, goal: 3,
 		theirs: `cp $D/small.data $O/s.data && perf --buildid-dir $D/cache/small archive $O/s.data`,
-		ours:   `$P --buildid-dir $D/cache/small archive --allow-missing -o $O/s.tar.zst $D/small.data`,
+		ours:   `$P --buildid-dir $D/cache/small archive --allow-missing --verified --debug-info none -o $O/s.tar.zst $D/small.data`,
 		out:    [2]string{"s.data.tar.bz2", "s.tar.zst"}},
 	{name: "archive, bigdso, zst", goal: 12,
 		theirs: `perf --buildid-dir $D/cache/bigdso archive $O/b.data`,
-		ours:   `$P --buildid-dir $D/cache/bigdso archive --allow-missing -o $O/b.tar.zst $O/b.data`,
+		ours:   `$P --buildid-dir $D/cache/bigdso archive --allow-missing --verified --debug-info none -o $O/b.tar.zst $O/b.data`,
 		out:    [2]string{"b.data.tar.bz2", "b.tar.zst"}, clean: `cp -n $D/bigdso.data $O/b.data`},
 	{name: "archive, bigdso, zst fast level", goal: 25,
 		theirs: `perf --buildid-dir $D/cache/bigdso archive $O/b.data`,
-		ours:   `$P --buildid-dir $D/cache/bigdso archive --allow-missing --level 1 -o $O/b1.tar.zst $O/b.data`,
+		ours:   `$P --buildid-dir $D/cache/bigdso archive --allow-missing --verified --debug-info none --level 1 -o $O/b1.tar.zst $O/b.data`,
 		out:    [2]string{"b.data.tar.bz2", "b1.tar.zst"}, clean: `cp -n $D/bigdso.data $O/b.data`},
 	{name: "archive, bigdso, bzip2", goal: 2.5,
 		theirs: `perf --buildid-dir $D/cache/bigdso archive $O/b.data`,
-		ours:   `$P --buildid-dir $D/cache/bigdso archive --allow-missing -o $O/bo.tar.bz2 $O/b.data`,
+		ours:   `$P --buildid-dir $D/cache/bigdso archive --allow-missing --verified --debug-info none -o $O/bo.tar.bz2 $O/b.data`,
 		out:    [2]string{"b.data.tar.bz2", "bo.tar.bz2"}, clean: `cp -n $D/bigdso.data $O/b.data`},
 	{name: "unpack, bigdso, every byte verified (theirs: tar xjf)", goal: 10,
 		theirs: `mkdir -p $O/u1 && tar xjf $O/b.data.tar.bz2 -C $O/u1`,
