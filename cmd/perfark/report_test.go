@@ -250,6 +250,55 @@ func TestReportPerf(t *testing.T) {
 	}
 }
 
+// S07: of libc, only the mapping of its code, which begins at another offset
+// than 0, is in the recording.
+func TestReportLibc(t *testing.T) {
+	prog := perftest.CC(t, "sorts", `#include <stdlib.h>
+static int less(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+static int v[20000];
+int main(void) {
+	for (int n = 0; n < 60; n++) {
+		for (int i = 0; i < 20000; i++) v[i] = i * 7919 % 10007;
+		qsort(v, 20000, sizeof *v, less);
+	}
+	return 0;
+}`)
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	data := filepath.Join(t.TempDir(), "perf.data")
+	if r := perftest.PerfIn(t, t.TempDir(), home, nil, "record", "-q", "-e", "cpu-clock:u", "-F", "4000", "-o", data, "--", prog); r.Code != 0 {
+		t.Skipf("skipped: perf may not record: %s", r.Stderr)
+	}
+	f, err := perfdata.Open(data, perfdata.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	at := map[uint64]bool{}
+	for r := f.Records(); ; {
+		rec, err := r.Next()
+		if err != nil {
+			break
+		}
+		if m, ok := rec.(*perfdata.Mmap); ok && filepath.Base(m.Name) == "libc.so.6" {
+			at[m.Pgoff] = true
+		}
+	}
+	if len(at) == 0 || at[0] {
+		t.Skipf("NOTICE: skipped: libc is mapped at the offsets %v", at)
+	}
+	args := []string{"report", "--stdio", "--no-children", "-g", "none", "-i", data, "-s", "dso,sym"}
+	want := perftest.PerfIn(t, t.TempDir(), home, nil, args...)
+	_, got, _ := runArgs(t, "", args...)
+	if diff := gocmp.Diff(normalPage(want.Stdout), normalPage(got)); diff != "" {
+		t.Errorf("page (- perf, + perfark):\n%s", diff)
+	}
+	if !regexp.MustCompile(`libc\.so\.6 +\[\.\] [a-z_]`).MatchString(got) {
+		t.Errorf("no function of libc is named:\n%s", got)
+	}
+}
+
 // normalPage takes out of a page what is random: the tip, and the order of rows
 // that have equal numbers.
 func normalPage(text string) []string {
