@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -56,6 +57,8 @@ func (pl *Plan) collect(ctx context.Context) error {
 	if d := pl.o.Data; d != nil && pl.data == nil {
 		meter.total += d.Size
 	}
+	// The largest first, so that no goroutine is left alone with it.
+	slices.SortStableFunc(jobs, func(a, b job) int { return cmp.Compare(b.p.file.Size, a.p.file.Size) })
 	errs := make([]error, len(jobs))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(pl.workers())
