@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"os"
 	"path"
@@ -190,7 +191,9 @@ func (w meterWriter) Write(p []byte) (int, error) {
 // A reading is what one reading of a file from end to end found.
 type reading struct {
 	size      int64
-	sum       string     // SHA-256, in hex
+	sum       string // SHA-256, in hex
+	seed      maphash.Seed
+	check     uint64     // maphash with seed: much faster, to see that a second reading finds the same
 	elf       bool       // the bytes are an ELF file, perhaps compressed
 	id        buildid.ID // in the notes of these very bytes; "" if there is none
 	goID      string
@@ -212,13 +215,15 @@ func read(ctx context.Context, f *store.File, kind store.Kind, l decode.Limits, 
 		c.identify(rec, f.Origin, l)
 	}
 	h := sha256.New()
-	if err := stream(ctx, f.ReaderAt, c.size, io.MultiWriter(h, &matcher{spans: rec.spans}, seen)); err != nil {
+	var check maphash.Hash
+	if err := stream(ctx, f.ReaderAt, c.size, io.MultiWriter(h, &check, &matcher{spans: rec.spans}, seen)); err != nil {
 		return reading{}, err
 	}
 	if f.Unchanged() != nil {
 		return reading{}, ErrChanged
 	}
 	c.sum = hex.EncodeToString(h.Sum(nil))
+	c.seed, c.check = check.Seed(), check.Sum64()
 	return c, nil
 }
 
@@ -303,6 +308,32 @@ func (m *matcher) Write(p []byte) (int, error) {
 	m.off += int64(len(p))
 	return len(p), nil
 }
+
+// again returns a reader of f that notices if it is not what r was of.
+func (r *reading) again(f *store.File) io.ReadCloser {
+	a := &rereading{r: io.NewSectionReader(f, 0, f.Size), want: r.check}
+	a.hash.SetSeed(r.seed)
+	return a
+}
+
+// A rereading is the second reading of a file. No file can be made to have the
+// hash of another, as nobody knows the seed.
+type rereading struct {
+	r    io.Reader
+	hash maphash.Hash
+	want uint64
+}
+
+func (a *rereading) Read(p []byte) (int, error) {
+	n, err := a.r.Read(p)
+	a.hash.Write(p[:n])
+	return n, err
+}
+
+func (a *rereading) Close() error { return nil }
+
+// Same reports whether what was read is what it was.
+func (a *rereading) Same() bool { return a.hash.Sum64() == a.want }
 
 // spool copies f to an unlinked temporary file in dir, where nobody else can
 // write to it. It closes f.

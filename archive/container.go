@@ -203,6 +203,9 @@ type EncodeOptions struct {
 type Contents struct {
 	Data func() (io.ReadCloser, error)      // the perf.data; called if Manifest.Data is Included
 	File func(*File) (io.ReadCloser, error) // a file of the manifest
+
+	// A reader with a method Same() bool knows by itself whether what was read
+	// of it is what the manifest tells of; of others the SHA-256 is checked.
 }
 
 // A ChangedError says that a file's bytes are not those of the manifest: it

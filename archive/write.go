@@ -180,7 +180,7 @@ func (pl *Plan) write(ctx context.Context, w io.Writer, m *Manifest, o EncodeOpt
 			if !ok {
 				return nil, fmt.Errorf("%q: not in the plan", f.Name)
 			}
-			return io.NopCloser(io.NewSectionReader(p.file, 0, p.file.Size)), nil
+			return p.reading.again(p.file), nil
 		},
 	}
 	return Encode(ctx, w, m, c, o)
