@@ -125,6 +125,13 @@ func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage 
 	if o.Exclude, err = readExcludes(c.excludeFile); err != nil {
 		return err
 	}
+	pipe, err := c.openPipe(ctx, name)
+	if err != nil {
+		return c.openError(name, err)
+	}
+	if pipe {
+		name = "-"
+	}
 	if name == "-" {
 		done, err := c.spoolInput(ctx)
 		if err != nil {

@@ -47,7 +47,11 @@ func (in *input) sources(src store.Source) store.Source {
 // standard input if name is "-".
 func (a *app) openInput(ctx context.Context, name string) (*input, error) {
 	o := perfdata.Options{Limits: a.limits}
-	if name == "-" {
+	pipe, err := a.openPipe(ctx, name)
+	if err != nil {
+		return nil, a.openError(name, err)
+	}
+	if pipe || name == "-" {
 		return a.openStdin(ctx, o)
 	}
 	f, err := perfdata.Open(name, o)
@@ -65,6 +69,33 @@ func (a *app) openInput(ctx context.Context, name string) (*input, error) {
 		return nil, notRecording(ctx, name, err, aerr)
 	}
 	return a.openBundle(arc, name)
+}
+
+// openPipe makes a FIFO standard input, as it can be read once only: it may hold
+// a recording or an archive. It reports whether name is one.
+func (a *app) openPipe(ctx context.Context, name string) (bool, error) {
+	fi, err := os.Stat(name)
+	if err != nil || fi.Mode()&fs.ModeNamedPipe == 0 {
+		return false, nil // others say what is wrong with it
+	}
+	type result struct {
+		f   *os.File
+		err error
+	}
+	opened := make(chan result, 1)
+	go func() { // waits for who writes to it
+		f, err := os.Open(name)
+		opened <- result{f, err}
+	}()
+	select {
+	case r := <-opened:
+		if r.err == nil {
+			a.stdin = r.f
+		}
+		return true, r.err
+	case <-ctx.Done():
+		return true, context.Cause(ctx)
+	}
 }
 
 // openStdin opens what comes on standard input. It is read twice, so it goes
