@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"os/user"
@@ -76,12 +77,14 @@ func (a *app) openSources(ctx context.Context, f *perfdata.File, res *session.Re
 			}
 		}
 	}
-	list = append(list, store.Host(o))
-	caches, closed := a.caches(owner)
+	open, closed := a.caches(owner)
 	s.elsewhere = closed
-	for _, dir := range caches {
-		list = append(list, store.Cache(dir))
+	var caches []store.Source
+	for _, dir := range open {
+		caches = append(caches, store.Cache(dir))
 	}
+	list = append(list, cachedKallsyms{store.Multi(caches...), s.sameHost}, store.Host(o))
+	list = append(list, caches...)
 	dirs, err := a.debugDirectories()
 	if err != nil {
 		s.Close()
@@ -107,6 +110,31 @@ func (a *app) debugDirectories() ([]string, error) {
 		}
 	}
 	return append(slices.Clone(a.debugDirs), "/usr/lib/debug"), nil
+}
+
+// cachedKallsyms is what caches have of kallsyms, to be asked before the
+// running kernel, which takes long to print them. A copy that perf made at the
+// end of a recording is as good, or better if modules came and went since. Of a
+// recording of this boot, a copy of an earlier one is not.
+type cachedKallsyms struct {
+	caches   store.Source
+	sameHost bool
+}
+
+func (c cachedKallsyms) Get(ctx context.Context, k store.Key) (*store.File, error) {
+	none := fmt.Errorf("%v: %w", k, fs.ErrNotExist)
+	if k.Kind != store.Kallsyms || k.ID == "" {
+		return nil, none
+	}
+	f, err := c.caches.Get(ctx, k)
+	if err != nil {
+		return nil, none // what was refused is said by the caches, asked again
+	}
+	if up, ok := uptime(); c.sameHost && (!ok || f.Info == nil || f.Info.ModTime().Before(time.Now().Add(-up))) {
+		f.Close()
+		return nil, none
+	}
+	return f, nil
 }
 
 // sameHost reports whether a recording that ended at a time was made on this
