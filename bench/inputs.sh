@@ -12,7 +12,7 @@
 set -eu
 dir=${1:?usage: inputs.sh DIR [small|all]} what=${2:-all}
 here=$(cd "$(dirname "$0")" && pwd)
-mkdir -p "$dir/tmp" "$dir/home" && dir=$(cd "$dir" && pwd)
+mkdir -p "$dir/tmp" "$dir/home" "$dir/cache" && dir=$(cd "$dir" && pwd)
 export HOME="$dir/home" TMPDIR="$dir/tmp" LC_ALL=C DEBUGINFOD_URLS= GOFLAGS=
 unset PERF_BUILDID_DIR
 
