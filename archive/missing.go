@@ -124,6 +124,9 @@ func (pl *Plan) explainRefusal(m *Missing, it *item, r *store.RefusedError) {
 		m.Hint = pl.onHost()
 		if pl.o.OtherHost == "" && (it.kind == profile.KindKernel || it.kind == profile.KindVDSO) {
 			pl.explainAbsence(m, it)
+			if it.kind == profile.KindKernel && r.Got != "" {
+				m.Detail = fmt.Sprintf("the running kernel has build id %s, and no cache has the recorded one", r.Got)
+			}
 		}
 	}
 }
