@@ -294,7 +294,7 @@ func TestPackOwnDebug(t *testing.T) {
 	s.put(t, store.ELF, "/lib/x.so", x)
 	s.put(t, store.Debug, "/lib/x.so", elfOf(id(7), "code", 100))
 	s.hook = func(k store.Key, f *store.File) *store.File {
-		if k.Kind == store.Debug && k.ID != id(7) {
+		if k.Kind == store.Debug && k.Path == "/lib/x.so" && k.ID != id(7) {
 			t.Errorf("a debug file of %v was asked for", k)
 		}
 		return f
@@ -311,6 +311,17 @@ func TestPackOwnDebug(t *testing.T) {
 	}
 	if !reflect.DeepEqual(keys(got), keys(want)) {
 		t.Errorf("members %q, want %q", keys(got), keys(want))
+	}
+
+	// Without the object its debug file has no use.
+	s.put(t, store.ELF, "/bin/y", elfOf(id(1), "main", 0))
+	_, got, err = pack(t, result(obj{"/lib/x.so", "", 0, 1}, obj{"/bin/y", id(1), 0, 1}), PlanOptions{Source: s, Verified: true}, PackOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = map[string]string{"bin/y/" + id(1).String() + "/elf": "", ".build-id/01/" + id(1).String()[2:]: ""}
+	if !reflect.DeepEqual(keys(got), keys(want)) {
+		t.Errorf("verified: members %q, want %q", keys(got), keys(want))
 	}
 }
 

@@ -204,14 +204,14 @@ func (pl *Plan) find(ctx context.Context, i int) {
 		err = pl.add(ctx, it, store.PerfMap)
 	default:
 		err = pl.add(ctx, it, store.ELF)
-		if err == nil {
+		if err == nil && !pl.unwanted(it) {
 			pl.findDebug(ctx, it)
 		}
 	}
 	if err != nil && pl.needed(i) {
 		pl.miss(it, err)
 	}
-	if pl.o.Verified && it.unverified {
+	if pl.unwanted(it) {
 		for _, p := range it.parts {
 			p.file.Close()
 		}
@@ -224,6 +224,10 @@ func (pl *Plan) find(ctx context.Context, i int) {
 		pl.items = append(pl.items, it)
 	}
 }
+
+// unwanted reports whether it is left out because nothing but its path ties it
+// to the recording.
+func (pl *Plan) unwanted(it *item) bool { return pl.o.Verified && it.unverified }
 
 // findKernel opens the list of kernel symbols, and the kernel image if that is
 // asked for. One of the two is enough for names.
