@@ -15,16 +15,6 @@ const (
 	maxNotes = 8 << 20 // bytes in all
 )
 
-// ReadNotes returns what the notes of the ELF file r of size bytes say of its
-// identity, as ReadBuildID does.
-func ReadNotes(r io.ReaderAt, size int64) (buildid.Notes, error) {
-	f, err := Open(r, size, "elf", nil)
-	if err != nil {
-		return buildid.Notes{}, err
-	}
-	return buildid.Notes{GNU: f.BuildID(), All: f.ids, Go: f.goID}, nil
-}
-
 // ReadBuildID returns the build id of the ELF file r of size bytes, and ""
 // if it has none. It reads the headers and notes only, unless r is
 // compressed. The id is that of BuildID. The error wraps ErrNotELF if r is
