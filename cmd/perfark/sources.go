@@ -173,8 +173,9 @@ func liveTime(ctx context.Context, f *perfdata.File) time.Time {
 	if !ok {
 		return time.Time{}
 	}
-	age := up - time.Duration(min(lastTime(ctx, f), math.MaxInt64))
-	if age < -live || age > live {
+	last := lastTime(ctx, f)
+	age := up - time.Duration(min(last, math.MaxInt64))
+	if last == 0 || age < -live || age > live {
 		return time.Time{}
 	}
 	return time.Now().Add(-max(age, 0))
