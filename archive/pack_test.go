@@ -124,7 +124,7 @@ func result(objs ...obj) *session.Result {
 		locs = append(locs, 1)
 		p.Objects = append(p.Objects, profile.Object{Kind: o.kind, Path: o.path, BuildID: o.id, Samples: o.samples})
 		p.Locations = append(p.Locations, profile.Location{Object: int32(i), Level: '.', IP: 0x1100, Addr: 0x100, Func: profile.None})
-		p.Samples = append(p.Samples, profile.Sample{Location: int32(i), Stack: profile.None, CPU: -1, Count: o.samples, Period: o.samples})
+		p.Samples = append(p.Samples, profile.Sample{Location: int32(i), Stack: profile.None, Extra: profile.None, CPU: -1, Count: o.samples, Period: o.samples})
 	}
 	return &session.Result{Profile: p, Hit: make([]session.Hit, len(objs)), IDSource: make([]session.IDSource, len(objs)), Mapped: make([]bool, len(objs)), Locations: locs}
 }

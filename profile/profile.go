@@ -17,6 +17,10 @@ type Profile struct {
 	Stacks    []Stack
 	Threads   []Thread
 	Samples   []Sample
+	Frames    []Frame
+	Files     []string // source files, as the debug information names them; bytes
+	Extras    []Extra
+	Cgroups   map[uint64]string // path by id
 	Lost      Lost
 }
 
@@ -85,6 +89,25 @@ type Location struct {
 	IP     uint64 // as sampled (of one sample of several that share the location)
 	Addr   uint64 // file offset in a user object; address for the kernel, modules, perf maps; IP if Object is None
 	Func   int32  // set by symbol; None: no name
+
+	// Profile.Frames[Frames:Frames+NFrames] are what the compiler put at this
+	// address: innermost first, the function that the machine code belongs to
+	// last. Set by symbol if asked for; NFrames is 0 if nothing is known.
+	Frames  int32
+	NFrames uint16
+}
+
+// A Frame is a function at a location, and the source line there.
+type Frame struct {
+	Func int32 // None: no name
+	File int32 // index into Files; None: unknown
+	Line int32 // from 1; 0: unknown
+}
+
+// FramesOf returns the frames of a location, innermost first; none if nothing
+// is known of it.
+func (p *Profile) FramesOf(l *Location) []Frame {
+	return p.Frames[l.Frames : l.Frames+int32(l.NFrames)]
 }
 
 // A Function is a symbol of an object.
@@ -93,6 +116,7 @@ type Function struct {
 	Name       string // demangled; bytes
 	Linkage    string // as in the symbol table
 	Start, End uint64 // half-open, in the space of Location.Addr
+	Inlined    bool   // it stands in other functions here: Start and End are those of the outermost
 }
 
 // A Stack is a frame and its callers; equal stacks are stored once.
@@ -119,8 +143,31 @@ type Sample struct {
 	CPU      int32  // -1 if unknown, or not kept
 	Location int32  // of the sample's ip
 	Stack    int32  // call chain and branch stack; None if there is none, or not kept
+	Extra    int32  // index into Extras; None if there is nothing, or it was not kept
 	Count    uint64 // number of samples
 	Period   uint64 // their sum
+}
+
+// An Extra is what few recordings have, and few reports ask for. Fields that
+// were not recorded or not kept are 0, locations None.
+type Extra struct {
+	Time         uint64 // nanoseconds of the recording's clock
+	Addr         uint64 // data address, as sampled
+	Data         int32  // location of Addr
+	PhysAddr     uint64
+	DataPageSize uint64
+	CodePageSize uint64
+	DataSrc      uint64 // perf_mem_data_src
+	Weight       uint64
+	InsLat       uint16 // instruction latency, cycles
+	PStage       uint16 // pipeline stage latency, cycles
+	Transaction  uint64
+	Cgroup       uint64 // id: see Profile.Cgroups
+
+	// Of a branch, if samples are branches.
+	From, To     int32  // locations
+	BranchFlags  uint64 // the bits of perf_branch_entry behind from and to
+	BranchCycles uint16 // since the branch before; 0: unknown
 }
 
 // Lost counts what the profile lacks.

@@ -68,7 +68,7 @@ func build(events []string, samples []sample) *profile.Profile {
 			thread = int32(len(p.Threads))
 			p.Threads = append(p.Threads, th)
 		}
-		p.Samples = append(p.Samples, profile.Sample{Event: s.event, Thread: thread, CPU: s.cpu, Location: loc, Stack: profile.None, Count: 1, Period: s.period})
+		p.Samples = append(p.Samples, profile.Sample{Event: s.event, Thread: thread, CPU: s.cpu, Location: loc, Stack: profile.None, Extra: profile.None, Count: 1, Period: s.period})
 	}
 	return p
 }
@@ -269,7 +269,7 @@ func TestUnnamed(t *testing.T) {
 		Objects:   []profile.Object{{Kind: profile.KindUnnamed}},
 		Locations: []profile.Location{{Object: 0, Level: '.', Addr: 0x10, Func: profile.None}},
 		Threads:   []profile.Thread{{PID: 1, TID: 1, Comm: "a"}},
-		Samples:   []profile.Sample{{Location: 0, Stack: profile.None, Count: 1, Period: 1}},
+		Samples:   []profile.Sample{{Location: 0, Stack: profile.None, Extra: profile.None, Count: 1, Period: 1}},
 	}
 	if got := Flat(p, Options{Sort: []Key{DSO}})[0].Rows[0].DSO; got != "[unnamed mapping]" {
 		t.Errorf("DSO = %q", got)

@@ -228,7 +228,7 @@ func mergeSamples(p *profile.Profile, bs []*builder, threads, locs, stacks [][]i
 			last = r.sampleKey
 			c := groups[r.group]
 			p.Samples = append(p.Samples, profile.Sample{
-				Event: c.event, Thread: c.thread, CPU: c.cpu, Location: r.loc, Stack: r.stack,
+				Event: c.event, Thread: c.thread, CPU: c.cpu, Location: r.loc, Stack: r.stack, Extra: profile.None,
 			})
 			n++
 		}

@@ -50,7 +50,7 @@ func one(o profile.Object, addrs ...uint64) *profile.Profile {
 	p := &profile.Profile{Events: []profile.Event{{Name: "e"}}, Objects: []profile.Object{o}, Threads: []profile.Thread{{}}}
 	for _, a := range addrs {
 		p.Locations = append(p.Locations, profile.Location{Object: 0, Level: '.', IP: a, Addr: a, Func: profile.None})
-		p.Samples = append(p.Samples, profile.Sample{Location: int32(len(p.Locations) - 1), Stack: profile.None, Count: 1, Period: 1})
+		p.Samples = append(p.Samples, profile.Sample{Location: int32(len(p.Locations) - 1), Stack: profile.None, Extra: profile.None, Count: 1, Period: 1})
 		p.Objects[0].Samples++
 	}
 	return p
