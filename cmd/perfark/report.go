@@ -185,7 +185,9 @@ func (c *reportCmd) run(ctx context.Context, name string) error {
 	if len(src.elsewhere) > 0 && absent(out) {
 		c.notef("%s, which %s cannot read, may hold what is missing", strings.Join(src.elsewhere, " or "), caller())
 	}
-	return c.lossError(in, res)
+	loss := c.lossError(in, res)
+	c.summary(in, res, out)
+	return loss
 }
 
 // explain says on standard error what could not be named and why, by object,
@@ -195,10 +197,7 @@ func (c *reportCmd) explain(in *input, res *session.Result, out *symbol.Outcome)
 		c.notef("%s: has branch stacks: samples are counted, not branches, as perf report --no-branch-stack does", in.Name())
 	}
 	missing := out.Missing()
-	if len(missing) > 0 {
-		c.notef("%s", out.Coverage)
-	}
-	const most = 20
+	const most = 5
 	for i := range missing {
 		if i == most && c.verbose == 0 {
 			c.notef("and %s more (-v lists them)", count(len(missing)-most, "object"))
