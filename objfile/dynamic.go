@@ -14,6 +14,7 @@ const (
 	dtStrtab  = 5
 	dtSymtab  = 6
 	dtStrsz   = 10
+	dtSoname  = 14
 	dtGNUHash = 0x6ffffef5
 )
 
@@ -21,23 +22,9 @@ const (
 // the dynamic linker finds them: by PT_DYNAMIC. Their number stands in the hash
 // table only.
 func (l *loader) dynamic(f *File) error {
-	var tags map[uint64]uint64
-	for _, p := range f.segments {
-		if p.typ == ptDynamic {
-			b, err := f.read(p.off, min(p.filesz, 64<<10), "dynamic section")
-			if err != nil {
-				return err
-			}
-			tags = map[uint64]uint64{}
-			for c := decode.NewCursor(b, int64(p.off), f.big); c.Len() >= f.class/4; {
-				tag := f.word(&c, "d_tag")
-				if tag == 0 {
-					break
-				}
-				tags[tag] = f.word(&c, "d_val")
-			}
-			break
-		}
+	tags, err := f.dynamicTags()
+	if err != nil {
+		return err
 	}
 	if tags[dtSymtab] == 0 || tags[dtStrtab] == 0 {
 		return nil
@@ -63,6 +50,47 @@ func (l *loader) dynamic(f *File) error {
 		return err
 	}
 	return l.add(f, memTable(raw, names), nil)
+}
+
+// dynamicTags reads the dynamic section; nil if there is none.
+func (f *File) dynamicTags() (map[uint64]uint64, error) {
+	for _, p := range f.segments {
+		if p.typ != ptDynamic {
+			continue
+		}
+		b, err := f.read(p.off, min(p.filesz, 64<<10), "dynamic section")
+		if err != nil {
+			return nil, err
+		}
+		tags := map[uint64]uint64{}
+		for c := decode.NewCursor(b, int64(p.off), f.big); c.Len() >= f.class/4; {
+			tag := f.word(&c, "d_tag")
+			if tag == 0 {
+				break
+			}
+			tags[tag] = f.word(&c, "d_val")
+		}
+		return tags, nil
+	}
+	return nil, nil
+}
+
+// soname returns the name that a library gives itself (DT_SONAME), "" if it
+// has none.
+func (f *File) soname() string {
+	tags, err := f.dynamicTags()
+	if err != nil || tags[dtSoname] == 0 || tags[dtSoname] >= tags[dtStrsz] {
+		return ""
+	}
+	off, room, ok := f.bytesAt(tags[dtStrtab])
+	if !ok || tags[dtStrsz] > room {
+		return ""
+	}
+	names, err := f.lazyTable(off, tags[dtStrsz])
+	if err != nil {
+		return ""
+	}
+	return names.at(uint32(tags[dtSoname]), 255)
 }
 
 // bytesAt returns where in the file an address is, and how many bytes of its

@@ -92,6 +92,7 @@ type File struct {
 	flags    uint32
 	entry    uint64
 	ehsize   int64
+	shoff    uint64
 	sections []section
 	segments []segment
 	loads    []segment // PT_LOAD, sorted by vaddr
@@ -100,6 +101,9 @@ type File struct {
 	ids      []buildid.ID
 	goID     string
 	warnings []Warning
+
+	relativeList  []relative // see relatives
+	relativesRead bool
 }
 
 // A section is a section header. Its extent may lie outside the file: only
@@ -283,7 +287,7 @@ func (f *File) header() error {
 	if err := c.Err(); err != nil {
 		return err
 	}
-	if shoff != 0 {
+	if f.shoff = shoff; shoff != 0 {
 		xphnum, err := f.readSections(shoff, uint64(shentsize), shnum, shstrndx)
 		if err != nil {
 			f.sections = nil

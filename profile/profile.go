@@ -62,6 +62,13 @@ type Object struct {
 	Maj, Min    uint32
 	Ino, InoGen uint64
 
+	// Container is the path of the file that was mapped, if this object is one
+	// inside of it, such as a library in an APK, and Offset where it begins
+	// there. Path is then that of the container, !/, and the name inside; Addr
+	// of its locations counts from its own beginning. Set by symbol.
+	Container string
+	Offset    uint64
+
 	// RefAddr is the run-time address of the kernel's reference symbol (_text
 	// or _stext, RefName), and Start and End the recorded range: kernel and
 	// modules. 0 if unknown.
@@ -163,6 +170,7 @@ type Extra struct {
 	PStage       uint16 // pipeline stage latency, cycles
 	Transaction  uint64
 	Cgroup       uint64 // id: see Profile.Cgroups
+	NSDev, NSIno uint64 // of the thread's cgroup namespace
 
 	// Of a branch, if samples are branches.
 	From, To     int32  // locations

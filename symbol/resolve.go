@@ -40,6 +40,7 @@ type Options struct {
 // wrong is in the Outcome.
 func Resolve(ctx context.Context, p *profile.Profile, o Options) (*Outcome, error) {
 	r := &resolver{p: p, o: o, kernels: map[int32]*kernel{}}
+	unsplit := r.split(ctx)
 	tasks := r.tasks()
 	out := &Outcome{Objects: make([]ObjectOutcome, len(p.Objects)), Unmapped: ObjectOutcome{Object: profile.None}, UnmappedKernel: ObjectOutcome{Object: profile.None}}
 	for i := range out.Objects {
@@ -55,6 +56,9 @@ func Resolve(ctx context.Context, p *profile.Profile, o Options) (*Outcome, erro
 	}
 	for _, t := range tasks {
 		t.assign(p)
+		if err := unsplit[t.object]; err != nil && t.out.Reason == Damaged {
+			t.out.Detail = err.Error()
+		}
 		out.Objects[t.object] = t.out
 	}
 	out.cover(p)
@@ -100,6 +104,8 @@ type resolver struct {
 
 	mu      sync.Mutex
 	kernels map[int32]*kernel // by guest, see profile.Object.Guest
+
+	inside map[string]*profile.Object // by path: those inside of another file, see split
 }
 
 // A task is the work on one object. It belongs to one goroutine at a time.
@@ -261,6 +267,9 @@ func key(obj *profile.Object, kind store.Kind) store.Key {
 func (r *resolver) get(ctx context.Context, k store.Key) (*store.File, error) {
 	if r.o.Source == nil {
 		return nil, fmt.Errorf("%s: %w", k, fs.ErrNotExist)
+	}
+	if obj := r.inside[k.Path]; obj != nil && k.Kind == store.ELF && k.ID == "" {
+		return r.member(ctx, obj, k)
 	}
 	return r.o.Source.Get(ctx, k)
 }
