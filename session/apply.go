@@ -20,22 +20,26 @@ type loader struct {
 
 	untimed bool // records have no times: their place counts
 
-	objects  *objects
-	atlas    *atlas
-	procs    map[int32]*process
-	threads  map[int32]*thread
-	kernels  map[int32]*space // by machine
-	guests   map[int32]*space // user space of guests, by machine
-	comms    []string
-	commIDs  map[string]int32
-	ksyms    map[int32]int32 // mapping of a KSYMBOL → what it covered, or none
-	deferred deferrals
+	objects *objects
+	atlas   *atlas
+	procs   map[int32]*process
+	threads map[int32]*thread
+	kernels map[int32]*space // by machine
+	guests  map[int32]*space // user space of guests, by machine
+	comms   []string
+	commIDs map[string]int32
+	ksyms   map[int32]int32 // mapping of a KSYMBOL → what it covered, or none
+	cgroups map[uint64]string
+	// By tid, in order of time.
+	namespaces map[int32][]nsPoint
+	deferred   deferrals
 
 	eventIDs  map[uint64]int
 	callStack []bool // by event: its branch stacks are stacks of calls
 	shapes    shapes
 
-	plain   *plain // nil: through perfdata.BatchReader
+	plain   *plain    // nil: through perfdata.BatchReader
+	index   *locIndex // of the locations of a profile; nil: they are being collected
 	workers []*worker
 	stats   Stats
 	lost    profile.Lost
@@ -75,6 +79,9 @@ func newLoader(f *perfdata.File, o Options) *loader {
 		guests:  map[int32]*space{},
 		commIDs: map[string]int32{},
 		ksyms:   map[int32]int32{},
+		cgroups: map[uint64]string{},
+
+		namespaces: map[int32][]nsPoint{},
 
 		eventIDs: map[uint64]int{},
 	}
@@ -85,7 +92,9 @@ func newLoader(f *perfdata.File, o Options) *loader {
 		a := &ev[0].Attr
 		l.untimed = !a.Flags.Has(perfdata.FlagSampleIDAll) || a.SampleType&perfdata.SampleTime == 0
 	}
-	l.shapes = newShapes(f)
+	if o.Keep&keepSample == 0 {
+		l.shapes = newShapes(f)
+	}
 	for i, ev := range f.Events() {
 		l.callStack = append(l.callStack, ev.Attr.BranchSampleType&branchCallStack != 0)
 		for _, id := range ev.IDs {
@@ -158,6 +167,7 @@ type change struct {
 	pid, tid, ppid, ptid int32
 	mmap                 *perfdata.Mmap
 	ksym                 *perfdata.Ksymbol
+	ns                   perfdata.NSLink
 	comm                 int32
 }
 
@@ -195,6 +205,14 @@ func (l *loader) apply(sides []side) error {
 		case *perfdata.Ksymbol:
 			k := *r
 			c.ksym = &k
+		case *perfdata.Namespaces:
+			if len(r.Links) <= cgroupNS {
+				continue
+			}
+			c.tid, c.ns = r.TaskTID, r.Links[cgroupNS]
+		case *perfdata.Cgroup:
+			l.cgroups[r.CgroupID] = r.Path
+			continue
 		case *perfdata.BuildIDRecord:
 			l.objects.addTable(r, IDPipe)
 			continue
@@ -241,6 +259,8 @@ func (l *loader) change(c *change) {
 		if p := l.procs[c.pid]; p != nil && c.pid == c.tid {
 			p.exited = true
 		}
+	case typeNamespaces:
+		l.namespaces[c.tid] = append(l.namespaces[c.tid], nsPoint{c.moment, c.ns})
 	case typeKsymbol:
 		l.ksymbol(c.moment, c.ksym)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/perfark/perfark/perfdata"
+	"github.com/perfark/perfark/profile"
 )
 
 // A builder makes the tables of a profile from the samples of one worker.
@@ -25,10 +26,17 @@ type builder struct {
 	touched uint64 // keeps the compiler from leaving out loads
 
 	frames  []int32        // locations of the chain at hand, innermost first
+	ips     []uint64       // addresses of frames, parallel to it
 	stamps  []uint64       // by object: serial of the last sample with a frame there
 	serial  uint64         // of the sample
-	extra   []uint64       // by object: samples that touch it only in their branch stack
+	beyond  []uint64       // by object: samples that touch it only in their branch stack
 	branchy map[int32]bool // locations in branch stacks
+
+	extras   []profile.Extra // see extraOf
+	extraIDs map[profile.Extra]int32
+
+	chained []Hit // by location, with KeepFrames alone
+	strange bool  // with an index: an address was not in it
 }
 
 type (
@@ -43,7 +51,7 @@ type (
 	}
 
 	// A group is what tells samples of one place apart.
-	group struct{ thread, event, cpu int32 }
+	group struct{ thread, event, cpu, extra int32 }
 
 	// A locEntry of the cache says what an ip is in a state and mode.
 	locEntry struct {
@@ -81,8 +89,10 @@ func newBuilder(l *loader, h hasher) *builder {
 		cache:   make([]locEntry, 1<<locCacheBits),
 		waiting: make([]waiting, 0, waitingMax),
 		stamps:  make([]uint64, len(l.objects.table)),
-		extra:   make([]uint64, len(l.objects.table)),
+		beyond:  make([]uint64, len(l.objects.table)),
 		branchy: map[int32]bool{},
+
+		extraIDs: map[profile.Extra]int32{},
 	}
 }
 
@@ -111,8 +121,8 @@ func (b *builder) thread(pid, tid, comm int32, pos uint64) int32 {
 
 // group returns the number of the group of the current sample, of thread
 // th.
-func (b *builder) group(c *current, th *threadEntry) int32 {
-	k := group{th.handle, int32(c.event), -1}
+func (b *builder) group(c *current, th *threadEntry, extra int32) int32 {
+	k := group{th.handle, int32(c.event), -1, extra}
 	if b.keep&KeepCPU != 0 {
 		k.cpu = c.cpu
 	}
@@ -133,8 +143,16 @@ func (b *builder) group(c *current, th *threadEntry) int32 {
 // add adds the current sample.
 func (b *builder) add(w *worker, f *frames, pos uint64, th *threadEntry) {
 	c := &w.cur
-	group := b.group(c, th)
-	if b.keep&KeepStacks != 0 {
+	if b.l.o.Branches {
+		b.addBranches(w, f, th)
+		return
+	}
+	extra := int32(none)
+	if b.keep&keepExtra != 0 {
+		extra = b.extraOf(w, f, th, nil)
+	}
+	group := b.group(c, th, extra)
+	if b.keep&(KeepStacks|KeepFrames) != 0 {
 		b.addStack(w, f, pos, group)
 		return
 	}
@@ -215,7 +233,14 @@ func (b *builder) location(w *worker, state int32, m mode, ip, pos uint64) int32
 		return e.loc
 	}
 	k := w.locKey(state, m, ip)
-	id := b.locs.id(k, b.locs.hash(k), locFirst{pos, ip})
+	id := int32(none)
+	if x := b.l.index; x != nil {
+		if id = x.find(k); id == none {
+			b.strange = true
+		}
+	} else {
+		id = b.locs.id(k, b.locs.hash(k), locFirst{pos, ip})
+	}
 	*e = locEntry{ip, where(state, m), id}
 	return id
 }
@@ -225,10 +250,12 @@ func (b *builder) addStack(w *worker, f *frames, pos uint64, group int32) {
 	c := &w.cur
 	k := sampleKey{stack: none, group: group}
 	k.loc = b.location(w, f.state(c.mode), c.mode, c.ip, pos)
-	b.frames = b.frames[:0]
+	b.frames, b.ips = b.frames[:0], b.ips[:0]
 	b.chain(w, f, c.chain, pos)
-	k.stack = b.chains.id(b.frames)
-	if len(c.branches) > 0 {
+	if b.keep&KeepStacks != 0 {
+		k.stack = b.chains.id(b.frames)
+	}
+	if b.l.index == nil && (len(c.branches) > 0 || b.keep&KeepStacks == 0) {
 		b.branches(w, f, k.loc, pos)
 	}
 	b.samples.reserve(1)
@@ -243,6 +270,7 @@ func (b *builder) chain(w *worker, f *frames, chain []byte, pos uint64) {
 		ip := binary.LittleEndian.Uint64(chain)
 		if ip < perfdata.MaxContext {
 			b.frames = append(b.frames, b.location(w, st, m, ip, pos))
+			b.ips = append(b.ips, ip)
 			continue
 		}
 		if ip == perfdata.ContextUserDefer {
@@ -269,6 +297,7 @@ func (b *builder) lbr(w *worker, f *frames, rest []byte, pos uint64) {
 	add := func(ip uint64) {
 		if ip != 0 && ip < perfdata.MaxContext {
 			b.frames = append(b.frames, b.location(w, f.user, modeUser, ip, pos))
+			b.ips = append(b.ips, ip)
 		}
 	}
 	if len(rest) >= 8 {
@@ -284,10 +313,6 @@ func (b *builder) lbr(w *worker, f *frames, rest []byte, pos uint64) {
 // branches notes the objects of a branch stack: those that no frame of the
 // sample touches count as touched by it all the same.
 func (b *builder) branches(w *worker, f *frames, leaf int32, pos uint64) {
-	if b.stamps == nil {
-		b.stamps = make([]uint64, len(b.l.objects.table))
-		b.extra = make([]uint64, len(b.l.objects.table))
-	}
 	b.serial++
 	stamp := func(loc int32) bool {
 		o := b.locs.keys[loc].object()
@@ -299,7 +324,15 @@ func (b *builder) branches(w *worker, f *frames, leaf int32, pos uint64) {
 	}
 	stamp(leaf)
 	for _, loc := range b.frames {
-		stamp(loc)
+		if stamp(loc) && b.keep&KeepStacks == 0 {
+			b.beyond[b.locs.keys[loc].object()]++
+		}
+	}
+	if b.keep&KeepStacks == 0 {
+		b.chained = append(b.chained, make([]Hit, len(b.locs.keys)-len(b.chained))...)
+		for _, loc := range b.frames {
+			b.chained[loc] = HitChain
+		}
 	}
 	for _, br := range w.cur.branches {
 		for _, ip := range [...]uint64{br.From, br.To} {
@@ -310,7 +343,7 @@ func (b *builder) branches(w *worker, f *frames, leaf int32, pos uint64) {
 			loc := b.location(w, f.state(m), m, ip, pos)
 			b.branchy[loc] = true
 			if stamp(loc) {
-				b.extra[b.locs.keys[loc].object()]++
+				b.beyond[b.locs.keys[loc].object()]++
 			}
 		}
 	}

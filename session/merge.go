@@ -19,10 +19,16 @@ func (l *loader) merge(p *profile.Profile) []Hit {
 		w.b.cache, w.b.waiting = nil, nil
 	}
 	threads := l.mergeThreads(p, bs)
-	locs := mergeLocations(p, bs)
+	var locs [][]int32
+	if l.index == nil {
+		locs = mergeLocations(p, bs)
+	}
 	stacks := mergeStacks(p, bs, locs)
-	mergeSamples(p, bs, threads, locs, stacks)
+	mergeSamples(p, bs, threads, locs, stacks, mergeExtras(p, bs, locs))
 
+	if l.index != nil {
+		return nil
+	}
 	hits := make([]Hit, len(p.Locations))
 	for i := range p.Stacks {
 		hits[p.Stacks[i].Location] |= HitChain
@@ -31,6 +37,9 @@ func (l *loader) merge(p *profile.Profile) []Hit {
 		hits[p.Samples[i].Location] |= HitIP
 	}
 	for i, b := range bs {
+		for loc, h := range b.chained {
+			hits[locs[i][loc]] |= h
+		}
 		for loc := range b.branchy {
 			hits[locs[i][loc]] |= HitBranch
 		}
@@ -137,7 +146,9 @@ func mergeStacks(p *profile.Profile, bs []*builder, locs [][]int32) [][]int32 {
 	for i, b := range bs {
 		wg.Go(func() {
 			b.chains.slots = nil
-			b.chains.rename(locs[i])
+			if locs != nil {
+				b.chains.rename(locs[i])
+			}
 			rows[i] = b.chains.sorted()
 			b.chains.starts = nil
 		})
@@ -175,15 +186,18 @@ func mergeStacks(p *profile.Profile, bs []*builder, locs [][]int32) [][]int32 {
 	return remap
 }
 
-// mergeSamples fills p.Samples, in the order of location, stack, thread, event
-// and CPU.
-func mergeSamples(p *profile.Profile, bs []*builder, threads, locs, stacks [][]int32) {
+// mergeSamples fills p.Samples, in the order of location, stack, thread, event,
+// CPU and extra.
+func mergeSamples(p *profile.Profile, bs []*builder, threads, locs, stacks, extras [][]int32) {
 	// Groups in their order get numbers in that order, the same for all.
 	var groups []group
 	for i, b := range bs {
 		for j := range b.groupOf {
 			c := &b.groupOf[j]
 			c.thread = threads[i][c.thread]
+			if c.extra != none {
+				c.extra = extras[i][c.extra]
+			}
 			groups = append(groups, *c)
 		}
 	}
@@ -202,7 +216,9 @@ func mergeSamples(p *profile.Profile, bs []*builder, threads, locs, stacks [][]i
 			b.samples = sampleTable{}
 			for j := range rows[i] {
 				k := &rows[i][j]
-				k.loc = locs[i][k.loc]
+				if locs != nil {
+					k.loc = locs[i][k.loc]
+				}
 				k.group = renamed[k.group]
 				if k.stack != none {
 					k.stack = stacks[i][k.stack]
@@ -228,7 +244,7 @@ func mergeSamples(p *profile.Profile, bs []*builder, threads, locs, stacks [][]i
 			last = r.sampleKey
 			c := groups[r.group]
 			p.Samples = append(p.Samples, profile.Sample{
-				Event: c.event, Thread: c.thread, CPU: c.cpu, Location: r.loc, Stack: r.stack, Extra: profile.None,
+				Event: c.event, Thread: c.thread, CPU: c.cpu, Location: r.loc, Stack: r.stack, Extra: c.extra,
 			})
 			n++
 		}
@@ -239,7 +255,7 @@ func mergeSamples(p *profile.Profile, bs []*builder, threads, locs, stacks [][]i
 }
 
 func compareGroup(a, b group) int {
-	return cmp.Or(cmp.Compare(a.thread, b.thread), cmp.Compare(a.event, b.event), cmp.Compare(a.cpu, b.cpu))
+	return cmp.Or(cmp.Compare(a.thread, b.thread), cmp.Compare(a.event, b.event), cmp.Compare(a.cpu, b.cpu), cmp.Compare(a.extra, b.extra))
 }
 
 func compareSample(a, b *sampleKey) int {

@@ -117,6 +117,7 @@ func checkSums(t *testing.T, name string, r *Result) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			got.l = nil
 			if first == nil {
 				first = got
 			} else if !reflect.DeepEqual(got, first) {
@@ -134,10 +135,12 @@ func checkSums(t *testing.T, name string, r *Result) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		a.l, b.l = nil, nil
 		if !reflect.DeepEqual(a, b) {
 			t.Errorf("%+v: read in chunks, the result is another one", o)
 		}
 	}
+	checkTwoStages(t, f)
 	var first *Result
 	for _, n := range []int{1, 3} {
 		got, err := Load(context.Background(), f, Options{HitsOnly: true, Workers: n})
@@ -153,6 +156,31 @@ func checkSums(t *testing.T, name string, r *Result) {
 	for i, h := range first.Hit {
 		if full := r.Hit[i]; len(r.Profile.Stacks) > 0 && h != full {
 			t.Errorf("object %q: hits %b with HitsOnly, %b with stacks", r.Profile.Objects[i].Path, h, full)
+		}
+	}
+}
+
+// checkTwoStages checks that frames first and stacks later give what one pass
+// does.
+func checkTwoStages(t *testing.T, f *perfdata.File) {
+	t.Helper()
+	ctx := context.Background()
+	keep := KeepComm | KeepTID | KeepCPU
+	want, err := Load(ctx, f, Options{Keep: keep | KeepStacks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, 3} {
+		got, err := Load(ctx, f, Options{Keep: KeepFrames, Workers: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := got.Stacks(ctx, nil, keep); err != nil {
+			t.Fatal(err)
+		}
+		want.l, got.l = nil, nil
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%d workers: in two stages, the result is another one", n)
 		}
 	}
 }

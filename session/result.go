@@ -42,7 +42,14 @@ func (l *loader) result() *Result {
 	}
 	p.Lost = l.lost
 	r.Stats = l.stats
-	out := *r // and not the loader with it
+	if len(l.cgroups) > 0 {
+		p.Cgroups = l.cgroups
+	}
+	out := *r
+	l.workers, l.res = nil, Result{}
+	if !l.o.HitsOnly {
+		out.l = l
+	}
 	return &out
 }
 
@@ -103,18 +110,24 @@ func (l *loader) countObjects(p *profile.Profile, hits []Hit) {
 	for i := 0; i < len(p.Samples); {
 		// Those of one place and stack stand together.
 		first, n := &p.Samples[i], uint64(0)
+		serial++
+		if l.o.Branches {
+			touch(first.Location, first.Count)
+			touch(p.Extras[first.Extra].From, first.Count)
+			i++
+			continue
+		}
 		for i < len(p.Samples) && p.Samples[i].Location == first.Location && p.Samples[i].Stack == first.Stack {
 			n += p.Samples[i].Count
 			i++
 		}
-		serial++
 		touch(first.Location, n)
 		for s := first.Stack; s != profile.None; s = p.Stacks[s].Caller {
 			touch(p.Stacks[s].Location, n)
 		}
 	}
 	for _, w := range l.workers {
-		for o, n := range w.b.extra {
+		for o, n := range w.b.beyond {
 			p.Objects[o].Samples += n
 		}
 	}

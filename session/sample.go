@@ -53,6 +53,7 @@ type threadEntry struct {
 	maps     int32  // state of the user space
 	handle   int32  // builder's thread
 	group    int32  // builder's group of the last sample, plus 1
+	extra    int32  // its extra, plus 1
 	stack    bool   // seen with a dump of the stack
 }
 
@@ -238,9 +239,17 @@ func (w *worker) readSample(pos uint64) {
 
 func (w *worker) count(pos uint64) {
 	c := &w.cur
+	if !w.l.o.Filter.empty() && !w.l.o.Filter.takes(c) {
+		return
+	}
 	e := &w.events[c.event]
-	e.Samples++
-	e.Period += c.period
+	if w.l.o.Branches {
+		e.Samples += uint64(len(c.branches))
+		e.Period += uint64(len(c.branches))
+	} else {
+		e.Samples++
+		e.Period += c.period
+	}
 
 	t := w.l.when(c.time, pos)
 	th := w.thread(t)

@@ -21,7 +21,9 @@ const (
 	typeSample      = 9
 	typeMmap2       = 10
 	typeLostSamples = 13
+	typeNamespaces  = 16
 	typeKsymbol     = 17
+	typeCgroup      = 19
 	typeDeferred    = 22
 	typeHeaderAttr  = 64
 	typeBuildID     = 67
@@ -31,7 +33,7 @@ const (
 func wanted(t perfdata.Type) bool {
 	switch t {
 	case typeMmap, typeLost, typeComm, typeExit, typeFork, typeMmap2,
-		typeLostSamples, typeKsymbol, typeDeferred, typeBuildID:
+		typeLostSamples, typeNamespaces, typeKsymbol, typeCgroup, typeDeferred, typeBuildID:
 		return true
 	}
 	return false

@@ -25,7 +25,7 @@ import (
 
 // Keep says which differences between samples a profile keeps. Samples that
 // differ in nothing that is kept become one.
-type Keep uint8
+type Keep uint32
 
 // What can be kept.
 const (
@@ -34,12 +34,45 @@ const (
 	KeepTID                     // Thread.TID; else it is -1
 	KeepCPU                     // Sample.CPU; else it is -1
 	KeepStacks                  // Sample.Stack, and the locations of all frames; else only those of the sample addresses
+	KeepFrames                  // the locations of all frames, but no stacks: for Result.Stacks and Result.Walk
+
+	// Fields of profile.Extra.
+	KeepTime         // Time: see Options.TimeQuantum
+	KeepAddr         // Addr and Data
+	KeepPhysAddr     // PhysAddr
+	KeepDataSrc      // DataSrc
+	KeepWeight       // Weight, InsLat, PStage
+	KeepTransaction  // Transaction
+	KeepCgroup       // Cgroup, and Profile.Cgroups
+	KeepNamespace    // NSDev and NSIno
+	KeepDataPageSize // DataPageSize
+	KeepCodePageSize // CodePageSize
+
+	// keepSample are those that need more of a sample than its fixed fields.
+	keepSample = KeepAddr | KeepPhysAddr | KeepDataSrc | KeepWeight | KeepTransaction | KeepCgroup |
+		KeepDataPageSize | KeepCodePageSize
+	keepExtra = keepSample | KeepTime | KeepNamespace
 )
 
 // Options are for Load. The zero value keeps sample addresses only.
 type Options struct {
 	Workers int  // goroutines that decode samples; 0 means GOMAXPROCS
 	Keep    Keep // dimensions of the profile
+
+	// Filter tells which samples count. The others are as if they were not in
+	// the recording, in Profile.Events and in all else.
+	Filter Filter
+
+	// TimeQuantum is what the times of KeepTime are rounded down to, in
+	// nanoseconds; 0 keeps them as they are, which makes nearly every sample
+	// one of its own.
+	TimeQuantum uint64
+
+	// Branches makes a sample of period 1 of every entry of a branch stack, as
+	// perf report -b does: Sample.Location and Extra.To are where it went,
+	// Extra.From where it came from. Samples without a branch stack are none.
+	// KeepStacks has no effect.
+	Branches bool
 
 	// HitsOnly finds which objects were hit by which kind of frame, and
 	// nothing else: the profile has no locations and no samples, but its
@@ -116,6 +149,8 @@ type Result struct {
 	Branches         uint64 // samples with a branch stack
 	DroppedMaps      uint64 // mappings beyond Options.MaxNodes
 	DroppedChains    uint64 // deferred call chains beyond Options.MaxDefer
+
+	l *loader // for Stacks and Walk
 }
 
 // Partial reports whether something that was recorded is not in the profile.

@@ -1,0 +1,102 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/perfark/perfark/profile"
+)
+
+// Stacks reads the samples again, and makes the profile's Samples, Stacks,
+// Threads and Extras anew, with the stacks of all samples. In these location
+// same[l] stands for every location l; nil keeps them as they are. With one
+// location for each function, stacks that differ in addresses only are one,
+// and millions of samples have few. Locations in Extras stay as they are.
+//
+// keep is as in Options.Keep; KeepStacks is implied. Options.Filter and
+// TimeQuantum are those of Load, which must have had KeepFrames or KeepStacks.
+// The recording must still be open. The result is the same for any number of
+// workers.
+func (r *Result) Stacks(ctx context.Context, same []int32, keep Keep) error {
+	p := r.Profile
+	if r.l == nil || r.l.o.Keep&(KeepFrames|KeepStacks) == 0 || r.l.o.HitsOnly {
+		return errors.New("session: the profile was loaded without frames")
+	}
+	if same != nil && len(same) != len(p.Locations) {
+		return fmt.Errorf("session: %d classes for %d locations", len(same), len(p.Locations))
+	}
+	l := r.l.again(keep | KeepStacks)
+	l.o.Branches = false
+	l.index = newLocIndex(p, same)
+	if err := l.samples(ctx); err != nil {
+		return fmt.Errorf("%s: %w", l.f.Name(), err)
+	}
+	for _, w := range l.workers {
+		if w.b.strange {
+			return fmt.Errorf("%s: the recording changed while it was read", l.f.Name())
+		}
+	}
+	q := &profile.Profile{}
+	l.merge(q)
+	p.Threads, p.Stacks, p.Samples, p.Extras = q.Threads, q.Stacks, q.Samples, q.Extras
+	return nil
+}
+
+// again returns a loader for another pass over the samples.
+func (l *loader) again(keep Keep) *loader {
+	m := *l
+	m.o.Keep = keep
+	m.o.Progress = nil
+	m.workers = nil
+	m.shapes = shapes{}
+	if keep&keepSample == 0 {
+		m.shapes = newShapes(m.f)
+	}
+	return &m
+}
+
+// A locIndex finds the locations of a profile.
+type locIndex struct {
+	h     hasher
+	slots []locSlot
+	same  []int32
+}
+
+func newLocIndex(p *profile.Profile, same []int32) *locIndex {
+	n := 1 << 10
+	for 3*n < 4*len(p.Locations) {
+		n *= 2
+	}
+	x := &locIndex{h: newHasher(), slots: make([]locSlot, n), same: same}
+	mask := uint64(n - 1)
+	for id := range p.Locations {
+		l := &p.Locations[id]
+		m := slices.Index(levels[:], l.Level)
+		k := locKey{l.Addr, placeOf(l.Object, mode(m))}
+		i := x.h.mix(k.addr, uint64(k.place)) & mask
+		for x.slots[i].id != 0 {
+			i = (i + 1) & mask
+		}
+		x.slots[i] = locSlot{k.addr, k.place, int32(id + 1)}
+	}
+	return x
+}
+
+// find returns the location that stands for k, none if there is none.
+func (x *locIndex) find(k locKey) int32 {
+	mask := uint64(len(x.slots) - 1)
+	for i := x.h.mix(k.addr, uint64(k.place)) & mask; ; i = (i + 1) & mask {
+		s := &x.slots[i]
+		switch {
+		case s.id == 0:
+			return none
+		case s.addr != k.addr || s.place != k.place:
+		case x.same != nil:
+			return x.same[s.id-1]
+		default:
+			return s.id - 1
+		}
+	}
+}
