@@ -61,6 +61,9 @@ func (s *planSource) Get(ctx context.Context, k store.Key) (*store.File, error) 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if k.Kind == store.Split {
+		k = store.Key{Kind: store.ELF, Path: k.Path}
+	}
 	o, err := choose(s.m.Objects, k)
 	if err != nil {
 		return nil, err

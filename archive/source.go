@@ -124,6 +124,9 @@ func (a *Archive) Get(ctx context.Context, k store.Key) (*store.File, error) {
 		return nil, err
 	}
 	none := fmt.Errorf("%s: no %v: %w", a.name, k, fs.ErrNotExist)
+	if k.Kind == store.Split {
+		k = store.Key{Kind: store.ELF, Path: k.Path}
+	}
 	var found []*Object
 	for i := range a.x.objects {
 		if o := &a.x.objects[i]; wanted(o, k) && o.file(k.Kind) != nil {
@@ -154,7 +157,7 @@ func (a *Archive) Get(ctx context.Context, k store.Key) (*store.File, error) {
 		f.Unverified = k.Kind != store.PerfMap
 		return f, nil
 	}
-	if k.Kind == store.Kallsyms {
+	if k.Kind == store.Kallsyms || k.Kind == store.Index {
 		return f, nil
 	}
 	got := a.idOf(o.file(k.Kind).Name, f)

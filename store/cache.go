@@ -51,6 +51,9 @@ func (c *BuildIDCache) Get(ctx context.Context, k Key) (*File, error) {
 	switch {
 	case k.Kind == PerfMap:
 		return c.perfMap(root, &s)
+	case k.Kind == Split:
+		s.key = Key{Kind: ELF, Path: k.Path}
+		return c.byHash(root, &s)
 	case k.ID == "":
 		return c.byHash(root, &s)
 	}

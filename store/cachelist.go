@@ -231,7 +231,7 @@ func (l *lister) leadsTo(hex string, dir fs.FileInfo) bool {
 
 // idDir adds the files of an id's directory.
 func (l *lister) idDir(dir string, e Entry) {
-	for _, kind := range []Kind{ELF, Debug, Kallsyms, VDSO, Probes} {
+	for _, kind := range []Kind{ELF, Debug, Kallsyms, VDSO, Probes, Index} {
 		e.Kind, e.File = kind, path.Join(dir, string(kind))
 		if fi, err := l.root.Lstat(e.File); err == nil && !fi.IsDir() {
 			l.file(e)

@@ -65,8 +65,8 @@ func (c *BuildIDCache) Put(ctx context.Context, k Key, f *File, o PutOptions) (P
 	if k.ID == "" && k.Kind != ELF && k.Kind != VDSO {
 		return PutResult{}, fmt.Errorf("%s: a %s without a build id has no place in a cache", f.Origin, k.Kind)
 	}
-	if k.Kind == PerfMap {
-		return PutResult{}, fmt.Errorf("%s: a perf map has no place in a cache", f.Origin)
+	if k.Kind == PerfMap || k.Kind == Split {
+		return PutResult{}, fmt.Errorf("%s: a %s has no place in a cache", f.Origin, k.Kind)
 	}
 	if _, err := checked(&File{ReaderAt: f.ReaderAt, Size: f.Size, Origin: f.Origin, Close: noClose}, nil, k); err != nil {
 		return PutResult{}, err
@@ -392,7 +392,7 @@ func (w *treeWriter) finish(k Key, home string, res PutResult) (PutResult, error
 			return res, nil
 		}
 		if res.Conflict == "" {
-			for _, kind := range []Kind{ELF, Debug, Kallsyms, VDSO} {
+			for _, kind := range []Kind{ELF, Debug, Kallsyms, VDSO, Index} {
 				w.carry(link, home, kind)
 			}
 		}

@@ -19,6 +19,7 @@ import (
 //	.build-id/xx/rest and xx/rest               the executable
 //	ID/debuginfo and ID/executable              as debuginfod's clients keep them
 //	PATH.debug and PATH                         the debug file (Fedora, Debian)
+//	.dwz/REST of a PATH with .dwz in it         what debug files share
 //
 // All that is found is verified by its Build ID.
 func DebugDirs(dirs []string) Source { return debugDirs(dirs) }
@@ -52,6 +53,9 @@ func (d debugDirs) Get(ctx context.Context, k Key) (*File, error) {
 	return nil, s.err("debug directories")
 }
 
+// dwzDir is the directory of the files that dwz makes, in a debug directory.
+const dwzDir = "/.dwz/"
+
 // debugNames returns where a debug directory may have what k asks for.
 func debugNames(k Key) []string {
 	var names []string
@@ -68,6 +72,9 @@ func debugNames(k Key) []string {
 	}
 	if t, err := TreePath(strings.TrimSuffix(k.Path, deletedMark)); err == nil && strings.HasPrefix(k.Path, "/") && k.Kind == Debug {
 		names = append(names, t+".debug", t)
+		if _, shared, ok := strings.Cut(t, dwzDir); ok {
+			names = append(names, dwzDir[1:]+shared)
+		}
 	}
 	return names
 }

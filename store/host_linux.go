@@ -61,6 +61,8 @@ func (h *host) Get(ctx context.Context, k Key) (*File, error) {
 	switch {
 	case k.Kind == PerfMap:
 		f = h.perfMap(s)
+	case k.Kind == Split:
+		f = h.split(s)
 	case strings.HasPrefix(k.Path, "[guest."):
 		// No file of a guest is on its host.
 	case k.Kind == Kallsyms:
@@ -186,6 +188,20 @@ func (h *host) onDisk(s *search) *File {
 		s.note(h.path(name), err)
 	}
 	return nil
+}
+
+// split opens a file of split DWARF by its path.
+func (h *host) split(s *search) *File {
+	if !strings.HasPrefix(s.key.Path, "/") {
+		return nil
+	}
+	f, err := openPath(h.path(s.key.Path))
+	if err != nil {
+		s.note(s.key.Path, err)
+		return nil
+	}
+	f.Unverified = true
+	return f
 }
 
 // literal returns the name that a recorded path has on this host: as it is, if

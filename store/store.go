@@ -27,6 +27,12 @@ const (
 	Kallsyms Kind = "kallsyms" // a copy of /proc/kallsyms
 	VDSO     Kind = "vdso"     // the vDSO image
 	PerfMap  Kind = "perfmap"  // /tmp/perf-PID.map
+	Index    Kind = "index"    // what perfark found out about the addresses of an object, see package index
+
+	// Split is a .dwo or .dwp file of split DWARF. It has no id of its own and
+	// is asked for by its path; whoever reads it compares the DWO ids. In a
+	// tree it is kept as an object without an id.
+	Split Kind = "split"
 )
 
 // carriesID reports whether files of the kind hold the Build ID they are
