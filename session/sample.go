@@ -9,6 +9,7 @@ import (
 
 	"github.com/perfark/perfark/perfdata"
 	"github.com/perfark/perfark/profile"
+	"github.com/perfark/perfark/unwind"
 )
 
 // A worker decodes samples of some of the batches. It reads the loader's
@@ -27,6 +28,10 @@ type worker struct {
 	lastID    uint64 // the id looked up last, and its event
 	lastEvent int
 	chainBuf  []byte
+
+	walker     *unwind.Walker
+	walkerArch unwind.Arch
+	unwoundBuf []byte
 
 	threads []threadEntry // cache by tid
 	ranges  []rangeEntry  // cache by state and page
@@ -124,6 +129,9 @@ func (l *loader) samples(ctx context.Context) error {
 		if e.Attr.SampleType&perfdata.SampleRead != 0 {
 			n = 1 // the period of a sample is its difference to the one before
 		}
+	}
+	if l.o.Unwind != nil && l.unwinder == nil {
+		l.unwinder = newUnwinder(l)
 	}
 	h := newHasher()
 	for range n {
@@ -273,6 +281,9 @@ func (w *worker) count(pos uint64) {
 		w.guestSamples++
 	}
 	f := frames{w: w, t: t, user: th.maps}
+	if c.userStack && w.l.unwinder != nil {
+		c.chain = w.unwound(&f)
+	}
 	if w.b == nil {
 		w.mark(&f)
 		return

@@ -21,6 +21,7 @@ import (
 
 	"github.com/perfark/perfark/perfdata"
 	"github.com/perfark/perfark/profile"
+	"github.com/perfark/perfark/unwind"
 )
 
 // Keep says which differences between samples a profile keeps. Samples that
@@ -73,6 +74,12 @@ type Options struct {
 	// Extra.From where it came from. Samples without a branch stack are none.
 	// KeepStacks has no effect.
 	Branches bool
+
+	// Unwind, if set, gives the call frame information of an object, nil if it
+	// has none that can be trusted: the stacks of samples with a dump of the
+	// user stack are unwound by it. It is called once for each object, by many
+	// goroutines.
+	Unwind func(*profile.Object) *unwind.Module
 
 	// HitsOnly finds which objects were hit by which kind of frame, and
 	// nothing else: the profile has no locations and no samples, but its

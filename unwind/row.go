@@ -59,15 +59,14 @@ type rule struct {
 
 // A row is the rules at one address.
 type row struct {
-	cfaReg    uint64
-	cfaOff    int64
-	cfaExpr   []byte // if not nil, instead of the two above
-	rules     []rule // of the registers that are not the same
-	ra        uint64
-	signal    bool
-	signed    bool // the return address has a pointer authentication code
-	defined   bool // there is a rule for the CFA
-	raDefined bool // and for the return address
+	cfaReg  uint64
+	cfaOff  int64
+	cfaExpr []byte // if not nil, instead of the two above
+	rules   []rule // of the registers that are not the same
+	ra      uint64
+	signal  bool
+	signed  bool // the return address has a pointer authentication code
+	defined bool // there is a rule for the CFA
 }
 
 func (w *row) rule(reg uint64) *rule {
