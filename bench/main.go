@@ -35,7 +35,8 @@ type row struct {
 }
 
 // rows are the jobs, with D the directory of the inputs, O a scratch
-// directory and P the perfark binary in the environment. Archives hold what
+// directory, B that of this program's files and P the perfark binary in the
+// environment. Archives hold what
 // perf archive would pack, objects with a Build ID without debug files, so that
 // their sizes can be compared.
 var rows = []row{
@@ -51,6 +52,51 @@ var rows = []row{
 	{name: "flat report, bigdso", goal: 8,
 		theirs: `perf --buildid-dir $D/cache/bigdso report -i $D/bigdso.data --stdio --no-children -g none`,
 		ours:   `$P --buildid-dir $D/cache/bigdso report -i $D/bigdso.data --stdio --no-children -g none`},
+	{name: "children, large", goal: 20,
+		theirs: `perf --buildid-dir $D/cache/large report -i $D/large.data --stdio --children -g none --no-inline`,
+		ours:   `$P --buildid-dir $D/cache/large report -i $D/large.data --stdio --children -g none --no-inline`},
+	{name: "callers, large", goal: 8,
+		theirs: `perf --buildid-dir $D/cache/large report -i $D/large.data --stdio --no-children -g caller --no-inline`,
+		ours:   `$P --buildid-dir $D/cache/large report -i $D/large.data --stdio --no-children -g caller --no-inline`},
+	{name: "default report, zstd", goal: 20,
+		theirs: `perf --buildid-dir $D/cache/zstd report -i $D/zstd.data --stdio`,
+		ours:   `$P --buildid-dir $D/cache/zstd report -i $D/zstd.data --stdio --no-inline`},
+	{name: "default report with inlined frames, zstd (theirs has none on these chains)", goal: 0,
+		theirs: `perf --buildid-dir $D/cache/zstd report -i $D/zstd.data --stdio`,
+		ours:   `$P --buildid-dir $D/cache/zstd report -i $D/zstd.data --stdio`},
+	{name: "default report, large (theirs: children alone; it would need more than 24 GB)", goal: 0,
+		theirs: `perf --buildid-dir $D/cache/large report -i $D/large.data --stdio --children -g none --no-inline`,
+		ours:   `$P --buildid-dir $D/cache/large report -i $D/large.data --stdio`},
+	{name: "script, large", goal: 5,
+		theirs: `perf --buildid-dir $D/cache/large script -i $D/large.data`,
+		ours:   `$P --buildid-dir $D/cache/large script -i $D/large.data`},
+	{name: "folded stacks, large", goal: 0,
+		theirs: `perf --buildid-dir $D/cache/large script -i $D/large.data -F comm,ip,sym | awk -f $B/fold.awk`,
+		ours:   `$P --buildid-dir $D/cache/large report -i $D/large.data --stdio --no-children -g folded,0,caller,function,count --no-inline`},
+	{name: "srcline, bigcpp", goal: 100,
+		theirs: `perf --buildid-dir $D/cache/bigcpp report -i $D/bigcpp.data --stdio --no-children -g none --sort srcline`,
+		ours:   `$P --buildid-dir $D/cache/bigcpp report -i $D/bigcpp.data --stdio --no-children -g none --sort srcline --no-index`},
+	{name: "srcline, cpp", goal: 100,
+		theirs: `perf --buildid-dir $D/cache/cpp report -i $D/cpp.data --stdio --no-children -g none --sort srcline`,
+		ours:   `$P --buildid-dir $D/cache/cpp report -i $D/cpp.data --stdio --no-children -g none --sort srcline --no-index`},
+	{name: "srcline, rust", goal: 100,
+		theirs: `perf --buildid-dir $D/cache/rust report -i $D/rust.data --stdio --no-children -g none --sort srcline`,
+		ours:   `$P --buildid-dir $D/cache/rust report -i $D/rust.data --stdio --no-children -g none --sort srcline --no-index`},
+	{name: "20,000 cold addresses, vmlinux (theirs: llvm-symbolizer)", goal: 2,
+		theirs: `llvm-symbolizer --obj=$D/vmlinux.debug --inlines <$D/vmlinux.addr`,
+		ours:   `$B/symbolize $D/vmlinux.debug $D/vmlinux.addr`},
+	{name: "20,000 cold addresses, ceph-osd (theirs: llvm-symbolizer)", goal: 1.54,
+		theirs: `llvm-symbolizer --obj=$D/ceph.debug --inlines <$D/ceph.addr`,
+		ours:   `$B/symbolize $D/ceph.debug $D/ceph.addr`},
+	{name: "dwarf chains, inlined frames", goal: 6,
+		theirs: `perf --buildid-dir $D/cache/dwarf report -i $D/dwarf.data --stdio`,
+		ours:   `$P --buildid-dir $D/cache/dwarf report -i $D/dwarf.data --stdio`},
+	{name: "dwarf chains, no inlined frames", goal: 3,
+		theirs: `perf --buildid-dir $D/cache/dwarf report -i $D/dwarf.data --stdio --no-inline`,
+		ours:   `$P --buildid-dir $D/cache/dwarf report -i $D/dwarf.data --stdio --no-inline`},
+	{name: "dwarf chains, script", goal: 3,
+		theirs: `perf --buildid-dir $D/cache/dwarf script -i $D/dwarf.data --no-inline`,
+		ours:   `$P --buildid-dir $D/cache/dwarf script -i $D/dwarf.data --no-inline`},
 	{name: "buildid-list --with-hits, large", goal: 5,
 		theirs: `perf buildid-list -i $D/large.data --with-hits`,
 		ours:   `$P buildid-list -i $D/large.data --with-hits`},
@@ -66,6 +112,10 @@ var rows = []row{
 		theirs: `perf --buildid-dir $D/cache/bigdso archive $O/b.data`,
 		ours:   `$P --buildid-dir $D/cache/bigdso archive --allow-missing --verified --debug-info none --level 1 -o $O/b1.tar.zst $O/b.data`,
 		out:    [2]string{"b.data.tar.bz2", "b1.tar.zst"}, clean: `cp -n $D/bigdso.data $O/b.data`},
+	{name: "archive, bigdso, slim", goal: 20,
+		theirs: `perf --buildid-dir $D/cache/bigdso archive $O/b.data`,
+		ours:   `$P --buildid-dir $D/cache/bigdso archive --allow-missing --verified --debug-info none --slim -o $O/slim.tar.zst $O/b.data`,
+		out:    [2]string{"b.data.tar.bz2", "slim.tar.zst"}, clean: `cp -n $D/bigdso.data $O/b.data`},
 	{name: "archive, bigdso, bzip2", goal: 2.5,
 		theirs: `perf --buildid-dir $D/cache/bigdso archive $O/b.data`,
 		ours:   `$P --buildid-dir $D/cache/bigdso archive --allow-missing --verified --debug-info none -o $O/bo.tar.bz2 $O/b.data`,
@@ -77,6 +127,12 @@ var rows = []row{
 	{name: "scaling: report, large, GOMAXPROCS 1 (theirs) and 2", goal: 1.7,
 		theirs: `GOMAXPROCS=1 $P --buildid-dir $D/cache/large report -i $D/large.data --stdio --no-children -g none`,
 		ours:   `GOMAXPROCS=2 $P --buildid-dir $D/cache/large report -i $D/large.data --stdio --no-children -g none`},
+	{name: "scaling: children, large, GOMAXPROCS 1 (theirs) and 2", goal: 1.7,
+		theirs: `GOMAXPROCS=1 $P --buildid-dir $D/cache/large report -i $D/large.data --stdio --children -g none --no-inline`,
+		ours:   `GOMAXPROCS=2 $P --buildid-dir $D/cache/large report -i $D/large.data --stdio --children -g none --no-inline`},
+	{name: "scaling: script, large, GOMAXPROCS 1 (theirs) and 2", goal: 1.7,
+		theirs: `GOMAXPROCS=1 $P --buildid-dir $D/cache/large script -i $D/large.data`,
+		ours:   `GOMAXPROCS=2 $P --buildid-dir $D/cache/large script -i $D/large.data`},
 	{name: "scaling: report, large (theirs) and its first half", goal: 0,
 		theirs: `$P --buildid-dir $D/cache/large report -i $D/large.data --stdio --no-children -g none`,
 		ours:   `$P --buildid-dir $D/cache/large report -i $D/half.data --stdio --no-children -g none`},
@@ -94,17 +150,18 @@ func main() {
 	quick := flag.Bool("quick", false, "the rows that take seconds")
 	rounds := flag.Int("n", 3, "`rounds` of each row; the medians count")
 	only := flag.String("run", "", "rows that match this `regexp`")
+	here := flag.String("here", "bench", "`directory` of this program's files: fold.awk, and symbolize, built")
 	bin := flag.String("perfark", "bin/perfark", "the perfark `binary`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := bench(ctx, *dir, *bin, *only, *quick, *rounds); err != nil {
+	if err := bench(ctx, *dir, *here, *bin, *only, *quick, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func bench(ctx context.Context, dir, bin, only string, quick bool, rounds int) error {
+func bench(ctx context.Context, dir, here, bin, only string, quick bool, rounds int) error {
 	want, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -117,12 +174,16 @@ func bench(ctx context.Context, dir, bin, only string, quick bool, rounds int) e
 	if err != nil {
 		return err
 	}
+	h, err := filepath.Abs(here)
+	if err != nil {
+		return err
+	}
 	o, err := os.MkdirTemp(d, "run")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(o)
-	env := append(os.Environ(), "D="+d, "O="+o, "P="+p, "HOME="+o, "LC_ALL=C", "TZ=UTC", "DEBUGINFOD_URLS=", "PERFARK_NO_PROGRESS=1")
+	env := append(os.Environ(), "D="+d, "O="+o, "B="+h, "P="+p, "HOME="+o, "LC_ALL=C", "TZ=UTC", "DEBUGINFOD_URLS=", "PERFARK_NO_PROGRESS=1")
 	fmt.Printf("%s, %d CPUs, %s; %s\n\n", cpuModel(), runtime.NumCPU(), runtime.Version(), version("perf"))
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 1, ' ', 0)
 	fmt.Fprintln(w, "| job\t| theirs: wall, CPU, peak\t| perfark: wall, CPU, peak\t| times faster (goal)\t| peak\t| size\t|")
@@ -160,7 +221,7 @@ func bench(ctx context.Context, dir, bin, only string, quick bool, rounds int) e
 
 // lacks names an input of r that is not there.
 func lacks(dir string, r row) string {
-	for _, m := range regexp.MustCompile(`\$D/([a-z]+\.data)`).FindAllStringSubmatch(r.theirs+r.ours+r.clean, -1) {
+	for _, m := range regexp.MustCompile(`\$D/([a-z]+\.(?:data|addr|debug))`).FindAllStringSubmatch(r.theirs+r.ours+r.clean, -1) {
 		if _, err := os.Stat(filepath.Join(dir, m[1])); err != nil {
 			return m[1]
 		}
