@@ -32,6 +32,7 @@ fuzz:
 # two minutes.
 bench: build
 	bench/inputs.sh bench/out all
+	$(GO) build -o bench/out/bin/symbolize ./bench/symbolize
 	$(GO) run ./bench -dir bench/out -perfark bin/perfark
 
 bench-quick: build

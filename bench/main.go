@@ -84,10 +84,10 @@ var rows = []row{
 		ours:   `$P --buildid-dir $D/cache/rust report -i $D/rust.data --stdio --no-children -g none --sort srcline --no-index`},
 	{name: "20,000 cold addresses, vmlinux (theirs: llvm-symbolizer)", goal: 2,
 		theirs: `llvm-symbolizer --obj=$D/vmlinux.debug --inlines <$D/vmlinux.addr`,
-		ours:   `$B/symbolize $D/vmlinux.debug $D/vmlinux.addr`},
+		ours:   `$D/bin/symbolize $D/vmlinux.debug $D/vmlinux.addr`},
 	{name: "20,000 cold addresses, ceph-osd (theirs: llvm-symbolizer)", goal: 1.54,
 		theirs: `llvm-symbolizer --obj=$D/ceph.debug --inlines <$D/ceph.addr`,
-		ours:   `$B/symbolize $D/ceph.debug $D/ceph.addr`},
+		ours:   `$D/bin/symbolize $D/ceph.debug $D/ceph.addr`},
 	{name: "dwarf chains, inlined frames", goal: 6,
 		theirs: `perf --buildid-dir $D/cache/dwarf report -i $D/dwarf.data --stdio`,
 		ours:   `$P --buildid-dir $D/cache/dwarf report -i $D/dwarf.data --stdio`},
@@ -150,7 +150,7 @@ func main() {
 	quick := flag.Bool("quick", false, "the rows that take seconds")
 	rounds := flag.Int("n", 3, "`rounds` of each row; the medians count")
 	only := flag.String("run", "", "rows that match this `regexp`")
-	here := flag.String("here", "bench", "`directory` of this program's files: fold.awk, and symbolize, built")
+	here := flag.String("here", "bench", "`directory` of this program's files")
 	bin := flag.String("perfark", "bin/perfark", "the perfark `binary`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
