@@ -19,7 +19,7 @@ var ranks = map[string]int{
 	"buildid": 0, "internal/decode": 0, "internal/escape": 0, "internal/bzip2": 0, "internal/ordered": 0,
 	"perfdata": 1, "objfile": 1, "profile": 1, "store": 1,
 	"report": 2, "index": 2, "unwind": 2,
-	"session": 3, "symbol": 3, "archive": 3,
+	"session": 3, "symbol": 3, "archive": 3, "doctor": 3,
 	"cmd/perfark": 4, "bench": 4, "demo/workload": 4,
 }
 

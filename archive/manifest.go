@@ -45,6 +45,16 @@ type Host struct {
 	Name    string `json:"name,omitempty"`
 	Release string `json:"release,omitempty"` // of the kernel
 	Arch    string `json:"arch,omitempty"`
+	OS      *OS    `json:"os,omitempty"` // nil if the archive was not made there
+}
+
+// An OS is a distribution, as its os-release says.
+type OS struct {
+	ID       string `json:"id,omitempty"`   // debian
+	Like     string `json:"like,omitempty"` // what it derives from
+	Version  string `json:"version,omitempty"`
+	Codename string `json:"codename,omitempty"`
+	Name     string `json:"name,omitempty"` // for people
 }
 
 // Data describes a perf.data file.

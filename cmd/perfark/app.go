@@ -27,6 +27,7 @@ type app struct {
 	env    environ
 	meters meters
 	pager  *pager
+	root   string // where the files of this host are, for what doctor says of it; "" for /, else for tests
 
 	buildIDDir string // --buildid-dir, before or after the command; "" for the default
 	noPager    bool

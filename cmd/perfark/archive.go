@@ -150,6 +150,8 @@ func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage 
 	o.Host = hostOf(in.File)
 	if host, _ := os.Hostname(); o.Host != nil && o.Host.Name != "" && o.Host.Name != host {
 		o.OtherHost = o.Host.Name
+	} else if o.Host != nil && o.Host.Name != "" {
+		o.Host.OS = c.hostOS()
 	}
 	m := c.meter("reading "+name, 0)
 	o.Progress = func(done, total int64, what string) { m.Set(what); m.At(done, total) }
