@@ -31,6 +31,7 @@ var commands = []func(*app) *cobra.Command{
 	newBuildIDListCmd,
 	newBuildIDCacheCmd,
 	newReportCmd,
+	newDoctorCmd,
 	newHeaderCmd,
 	newEvlistCmd,
 	newManCmd,
