@@ -1,11 +1,6 @@
 package session
 
-import (
-	"encoding/binary"
-
-	"github.com/perfark/perfark/perfdata"
-	"github.com/perfark/perfark/profile"
-)
+import "github.com/perfark/perfark/profile"
 
 // A builder makes the tables of a profile from the samples of one worker.
 // merge makes one profile of those of all.
@@ -25,18 +20,14 @@ type builder struct {
 	waiting []waiting
 	touched uint64 // keeps the compiler from leaving out loads
 
-	frames  []int32        // locations of the chain at hand, innermost first
-	ips     []uint64       // addresses of frames, parallel to it
-	stamps  []uint64       // by object: serial of the last sample with a frame there
-	serial  uint64         // of the sample
-	beyond  []uint64       // by object: samples that touch it only in their branch stack
-	branchy map[int32]bool // locations in branch stacks
+	queue  frameQueue
+	sets   objectSets
+	serial uint64 // of the sample
 
 	extras   []profile.Extra // see extraOf
 	extraIDs map[profile.Extra]int32
 
-	chained []Hit // by location, with KeepFrames alone
-	strange bool  // with an index: an address was not in it
+	strange bool // with an index: an address was not in it
 }
 
 type (
@@ -58,6 +49,8 @@ type (
 		ip    uint64
 		where uint32 // state and mode, plus 1
 		loc   int32
+
+		object int32
 	}
 
 	// A waiting sample has its location looked up together with others: the
@@ -79,19 +72,16 @@ const (
 
 func newBuilder(l *loader, h hasher) *builder {
 	return &builder{
-		l:       l,
-		keep:    l.o.Keep,
-		threads: map[threadKey]int32{},
-		groups:  map[group]int32{},
-		locs:    locTable{h: h},
-		chains:  chainTable{h: h},
-		samples: sampleTable{h: h},
-		cache:   make([]locEntry, 1<<locCacheBits),
-		waiting: make([]waiting, 0, waitingMax),
-		stamps:  make([]uint64, len(l.objects.table)),
-		beyond:  make([]uint64, len(l.objects.table)),
-		branchy: map[int32]bool{},
-
+		l:        l,
+		keep:     l.o.Keep,
+		threads:  map[threadKey]int32{},
+		groups:   map[group]int32{},
+		locs:     locTable{h: h},
+		chains:   chainTable{h: h},
+		samples:  sampleTable{h: h},
+		cache:    make([]locEntry, 1<<locCacheBits),
+		waiting:  make([]waiting, 0, waitingMax),
+		sets:     newObjectSets(h, len(l.objects.table)),
 		extraIDs: map[profile.Extra]int32{},
 	}
 }
@@ -177,7 +167,7 @@ func (b *builder) flush(w *worker) {
 			x.loc = e.loc
 			continue
 		}
-		x.key = w.locKey(x.state, x.mode, x.ip)
+		x.key = w.locKeyAt(where(x.state, x.mode), x.ip)
 		x.hash = b.locs.hash(x.key)
 		if mask+1 != 0 {
 			touched += b.locs.slots[x.hash&mask].addr
@@ -188,7 +178,7 @@ func (b *builder) flush(w *worker) {
 	for _, i := range missing[:n] {
 		x := &b.waiting[i]
 		x.loc = b.locs.id(x.key, x.hash, locFirst{x.pos, x.ip})
-		*b.entry(x.ip, x.state, x.mode) = locEntry{x.ip, where(x.state, x.mode), x.loc}
+		*b.entry(x.ip, x.state, x.mode) = locEntry{x.ip, where(x.state, x.mode), x.loc, x.key.object()}
 	}
 	b.samples.reserve(len(b.waiting))
 	mask = uint64(len(b.samples.slots) - 1)
@@ -208,11 +198,16 @@ func (b *builder) flush(w *worker) {
 func where(state int32, m mode) uint32 { return uint32(state)<<3 | uint32(m) + 1 }
 
 func (b *builder) entry(ip uint64, state int32, m mode) *locEntry {
-	return &b.cache[b.locs.h.mix(ip, uint64(where(state, m)))>>(64-locCacheBits)]
+	return b.entryAt(ip, where(state, m))
 }
 
-// locKey returns what ip is in a state.
-func (w *worker) locKey(state int32, m mode, ip uint64) locKey {
+func (b *builder) entryAt(ip uint64, where uint32) *locEntry {
+	return &b.cache[b.locs.h.mix(ip, uint64(where))>>(64-locCacheBits)]
+}
+
+// locKeyAt returns what ip is in a state.
+func (w *worker) locKeyAt(at uint32, ip uint64) locKey {
+	state, m := int32((at-1)>>3), mode((at-1)&7)
 	object, addr := int32(none), ip
 	if r := w.find(state, ip); r.mapping != none {
 		mp := &w.l.atlas.maps[r.mapping]
@@ -228,123 +223,11 @@ func (w *worker) locKey(state int32, m mode, ip uint64) locKey {
 
 // location returns the location of ip.
 func (b *builder) location(w *worker, state int32, m mode, ip, pos uint64) int32 {
-	e := b.entry(ip, state, m)
-	if e.ip == ip && e.where == where(state, m) {
-		return e.loc
+	at := where(state, m)
+	e := b.entryAt(ip, at)
+	if e.ip != ip || e.where != at {
+		k := w.locKeyAt(at, ip)
+		*e = locEntry{ip, at, b.locate(k, b.locs.hash(k), pos, ip), k.object()}
 	}
-	k := w.locKey(state, m, ip)
-	id := int32(none)
-	if x := b.l.index; x != nil {
-		if id = x.find(k); id == none {
-			b.strange = true
-		}
-	} else {
-		id = b.locs.id(k, b.locs.hash(k), locFirst{pos, ip})
-	}
-	*e = locEntry{ip, where(state, m), id}
-	return id
-}
-
-// addStack adds the current sample with its stack.
-func (b *builder) addStack(w *worker, f *frames, pos uint64, group int32) {
-	c := &w.cur
-	k := sampleKey{stack: none, group: group}
-	k.loc = b.location(w, f.state(c.mode), c.mode, c.ip, pos)
-	b.frames, b.ips = b.frames[:0], b.ips[:0]
-	b.chain(w, f, c.chain, pos)
-	if b.keep&KeepStacks != 0 {
-		k.stack = b.chains.id(b.frames)
-	}
-	if b.l.index == nil && (len(c.branches) > 0 || b.keep&KeepStacks == 0) {
-		b.branches(w, f, k.loc, pos)
-	}
-	b.samples.reserve(1)
-	b.samples.add(k, b.samples.hash(k), c.period)
-}
-
-// chain appends the locations of a call chain to frames.
-func (b *builder) chain(w *worker, f *frames, chain []byte, pos uint64) {
-	m := modeUser // until a marker says otherwise
-	st := f.user
-	for ; len(chain) >= 8; chain = chain[8:] {
-		ip := binary.LittleEndian.Uint64(chain)
-		if ip < perfdata.MaxContext {
-			b.frames = append(b.frames, b.location(w, st, m, ip, pos))
-			b.ips = append(b.ips, ip)
-			continue
-		}
-		if ip == perfdata.ContextUserDefer {
-			b.chain(w, f, w.deferredChain(chain[8:]), pos)
-			return
-		}
-		next, ok := contextMode(ip)
-		if !ok {
-			w.badChains++
-			return
-		}
-		if next == modeUser && len(w.cur.branches) > 0 && w.l.callStack[w.cur.event] {
-			b.lbr(w, f, chain[8:], pos)
-			return
-		}
-		m, st = next, f.state(next)
-	}
-}
-
-// lbr appends the user frames that the processor recorded as a stack of calls
-// (PERF_SAMPLE_BRANCH_CALL_STACK): where the newest call went, and where each
-// came from.
-func (b *builder) lbr(w *worker, f *frames, rest []byte, pos uint64) {
-	add := func(ip uint64) {
-		if ip != 0 && ip < perfdata.MaxContext {
-			b.frames = append(b.frames, b.location(w, f.user, modeUser, ip, pos))
-			b.ips = append(b.ips, ip)
-		}
-	}
-	if len(rest) >= 8 {
-		add(binary.LittleEndian.Uint64(rest))
-	}
-	branches := w.cur.branches
-	add(branches[0].To)
-	for i := range branches {
-		add(branches[i].From)
-	}
-}
-
-// branches notes the objects of a branch stack: those that no frame of the
-// sample touches count as touched by it all the same.
-func (b *builder) branches(w *worker, f *frames, leaf int32, pos uint64) {
-	b.serial++
-	stamp := func(loc int32) bool {
-		o := b.locs.keys[loc].object()
-		if o == none || b.stamps[o] == b.serial {
-			return false
-		}
-		b.stamps[o] = b.serial
-		return true
-	}
-	stamp(leaf)
-	for _, loc := range b.frames {
-		if stamp(loc) && b.keep&KeepStacks == 0 {
-			b.beyond[b.locs.keys[loc].object()]++
-		}
-	}
-	if b.keep&KeepStacks == 0 {
-		b.chained = append(b.chained, make([]Hit, len(b.locs.keys)-len(b.chained))...)
-		for _, loc := range b.frames {
-			b.chained[loc] = HitChain
-		}
-	}
-	for _, br := range w.cur.branches {
-		for _, ip := range [...]uint64{br.From, br.To} {
-			if ip == 0 {
-				continue
-			}
-			m := f.branchMode(ip)
-			loc := b.location(w, f.state(m), m, ip, pos)
-			b.branchy[loc] = true
-			if stamp(loc) {
-				b.beyond[b.locs.keys[loc].object()]++
-			}
-		}
-	}
+	return e.loc
 }

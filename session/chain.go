@@ -25,16 +25,9 @@ type chainSlot struct {
 
 const chainBlock = 1 << 18 // locations
 
-// id returns the number of a chain of locations, innermost first; none for
-// one without frames. It is kept outermost first, behind its length.
-func (t *chainTable) id(frames []int32) int32 {
+// hashOf returns the hash of a chain of locations, innermost first.
+func (t *chainTable) hashOf(frames []int32) uint64 {
 	n := len(frames)
-	if n == 0 {
-		return none
-	}
-	if 4*len(t.starts) >= 3*len(t.slots) {
-		t.grow()
-	}
 	x := uint64(0)
 	for i := 0; i+1 < n; i += 2 {
 		x = t.h.mix(x, word(frames[i], frames[i+1]))
@@ -42,7 +35,45 @@ func (t *chainTable) id(frames []int32) int32 {
 	if n%2 == 1 {
 		x = t.h.mix(x, uint64(uint32(frames[n-1])))
 	}
-	x = t.h.mix(x, uint64(n))
+	return t.h.mix(x, uint64(n))
+}
+
+// reserve makes room for n more chains.
+func (t *chainTable) reserve(n int) {
+	for 4*(len(t.starts)+n) > 3*len(t.slots) {
+		t.grow()
+	}
+}
+
+// The three touches load what id will look at, one after the other; each has
+// to be done for many chains before the next one is.
+
+func (t *chainTable) touch(x uint64) uint32 {
+	return t.slots[uint32(x>>32)&uint32(len(t.slots)-1)].hash
+}
+
+func (t *chainTable) touchStart(x uint64) uint64 {
+	if s := t.slots[uint32(x>>32)&uint32(len(t.slots)-1)]; s.id != 0 && s.hash == uint32(x) {
+		return t.starts[s.id-1]
+	}
+	return 0
+}
+
+func (t *chainTable) touchChain(x uint64) int32 {
+	if s := t.slots[uint32(x>>32)&uint32(len(t.slots)-1)]; s.id != 0 && s.hash == uint32(x) {
+		start := t.starts[s.id-1]
+		return t.blocks[start>>32][uint32(start)]
+	}
+	return 0
+}
+
+// id returns the number of a chain of locations, innermost first, whose hash
+// is x; none for one without frames. It is kept outermost first, behind its
+// length. There must be room for it.
+func (t *chainTable) id(frames []int32, x uint64) int32 {
+	if len(frames) == 0 {
+		return none
+	}
 	hash := uint32(x)
 	mask := uint32(len(t.slots) - 1)
 	for i := uint32(x>>32) & mask; ; i = (i + 1) & mask {

@@ -30,7 +30,8 @@ func TestChains(t *testing.T) {
 		if rnd.IntN(2000) == 0 {
 			c = append(c, make([]int32, chainBlock)...)
 		}
-		id := tab.id(c)
+		tab.reserve(1)
+		id := tab.id(c, tab.hashOf(c))
 		k := text(c)
 		if len(c) == 0 {
 			if id != none {

@@ -106,9 +106,6 @@ func (b *builder) addBranches(w *worker, f *frames, th *threadEntry) {
 	for i := range c.branches {
 		x := b.extraOf(w, f, th, &c.branches[i])
 		loc := b.extras[x].To
-		for _, end := range [...]int32{loc, b.extras[x].From} {
-			b.branchy[end] = true
-		}
 		k := sampleKey{loc: loc, stack: none, group: b.group(c, th, x)}
 		b.samples.reserve(1)
 		b.samples.add(k, b.samples.hash(k), 1)

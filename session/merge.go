@@ -11,8 +11,8 @@ import (
 // merge makes one profile of the workers' tables, the same for any number of
 // them. Threads are in the order in which they come up in the recording,
 // locations by object and address, stacks by location from the outermost on,
-// samples by location. It returns how each location was hit.
-func (l *loader) merge(p *profile.Profile) []Hit {
+// samples by location.
+func (l *loader) merge(p *profile.Profile) {
 	bs := make([]*builder, len(l.workers))
 	for i, w := range l.workers {
 		bs[i] = w.b
@@ -26,25 +26,6 @@ func (l *loader) merge(p *profile.Profile) []Hit {
 	stacks := mergeStacks(p, bs, locs)
 	mergeSamples(p, bs, threads, locs, stacks, mergeExtras(p, bs, locs))
 
-	if l.index != nil {
-		return nil
-	}
-	hits := make([]Hit, len(p.Locations))
-	for i := range p.Stacks {
-		hits[p.Stacks[i].Location] |= HitChain
-	}
-	for i := range p.Samples {
-		hits[p.Samples[i].Location] |= HitIP
-	}
-	for i, b := range bs {
-		for loc, h := range b.chained {
-			hits[locs[i][loc]] |= h
-		}
-		for loc := range b.branchy {
-			hits[locs[i][loc]] |= HitBranch
-		}
-	}
-	return hits
 }
 
 // mergeThreads fills p.Threads, and returns the new number of each builder's

@@ -20,14 +20,14 @@ func (l *loader) result() *Result {
 		r.IDSource = append(r.IDSource, l.objects.facts[i].source)
 	}
 	l.sum(p)
-	if l.o.HitsOnly {
-		for _, w := range l.workers {
-			for i, h := range w.hits {
-				r.Hit[i] |= h
-			}
+	for _, w := range l.workers {
+		for i, h := range w.hits {
+			r.Hit[i] |= h
 		}
-	} else {
-		l.countObjects(p, l.merge(p))
+	}
+	if !l.o.HitsOnly {
+		l.merge(p)
+		l.countObjects(p)
 	}
 	l.processes()
 	for i := range p.Objects {
@@ -91,44 +91,42 @@ func (l *loader) hasKernel() bool {
 }
 
 // countObjects counts the samples, and the locations, that touch each object.
-func (l *loader) countObjects(p *profile.Profile, hits []Hit) {
+func (l *loader) countObjects(p *profile.Profile) {
 	r := &l.res
 	for i := range p.Locations {
 		if o := p.Locations[i].Object; o != profile.None {
 			r.Locations[o]++
-			r.Hit[o] |= hits[i]
 		}
 	}
-	stamps := make([]int32, len(p.Objects))
-	serial := int32(0)
-	touch := func(loc int32, n uint64) {
-		if o := p.Locations[loc].Object; o != profile.None && stamps[o] != serial {
-			stamps[o] = serial
+	touch := func(loc int32, n uint64, h Hit) int32 {
+		o := p.Locations[loc].Object
+		if o != profile.None {
 			p.Objects[o].Samples += n
+			r.Hit[o] |= h
 		}
+		return o
 	}
-	for i := 0; i < len(p.Samples); {
-		// Those of one place and stack stand together.
-		first, n := &p.Samples[i], uint64(0)
-		serial++
-		if l.o.Branches {
-			touch(first.Location, first.Count)
-			touch(p.Extras[first.Extra].From, first.Count)
-			i++
-			continue
+	switch {
+	case l.o.Branches:
+		for i := range p.Samples {
+			s := &p.Samples[i]
+			to := touch(s.Location, s.Count, HitBranch)
+			from := p.Extras[s.Extra].From
+			if p.Locations[from].Object != to {
+				touch(from, s.Count, HitBranch)
+			}
 		}
-		for i < len(p.Samples) && p.Samples[i].Location == first.Location && p.Samples[i].Stack == first.Stack {
-			n += p.Samples[i].Count
-			i++
+	case l.o.Keep&(KeepFrames|KeepStacks) == 0:
+		for i := range p.Samples {
+			touch(p.Samples[i].Location, p.Samples[i].Count, HitIP)
 		}
-		touch(first.Location, n)
-		for s := first.Stack; s != profile.None; s = p.Stacks[s].Caller {
-			touch(p.Stacks[s].Location, n)
+	default:
+		n := make([]uint64, len(p.Objects))
+		for _, w := range l.workers {
+			w.b.sets.add(n)
 		}
-	}
-	for _, w := range l.workers {
-		for o, n := range w.b.beyond {
-			p.Objects[o].Samples += n
+		for i := range n {
+			p.Objects[i].Samples += n[i]
 		}
 	}
 }

@@ -134,6 +134,9 @@ func (l *loader) samples(ctx context.Context) error {
 		l.unwinder = newUnwinder(l)
 	}
 	h := newHasher()
+	if l.index != nil {
+		h = l.index.h
+	}
 	for range n {
 		l.workers = append(l.workers, newWorker(l, h))
 	}
@@ -206,6 +209,7 @@ func (w *worker) batch(b *perfdata.Batch) {
 	}
 	if w.b != nil {
 		w.b.flush(w) // what waits points into nothing, but must be in order
+		w.b.flushStacks(w)
 	}
 }
 

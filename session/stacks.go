@@ -57,11 +57,10 @@ func (l *loader) again(keep Keep) *loader {
 	return &m
 }
 
-// A locIndex finds the locations of a profile.
+// A locIndex finds the locations of a profile, or those that stand for them.
 type locIndex struct {
 	h     hasher
 	slots []locSlot
-	same  []int32
 }
 
 func newLocIndex(p *profile.Profile, same []int32) *locIndex {
@@ -69,7 +68,7 @@ func newLocIndex(p *profile.Profile, same []int32) *locIndex {
 	for 3*n < 4*len(p.Locations) {
 		n *= 2
 	}
-	x := &locIndex{h: newHasher(), slots: make([]locSlot, n), same: same}
+	x := &locIndex{h: newHasher(), slots: make([]locSlot, n)}
 	mask := uint64(n - 1)
 	for id := range p.Locations {
 		l := &p.Locations[id]
@@ -79,23 +78,23 @@ func newLocIndex(p *profile.Profile, same []int32) *locIndex {
 		for x.slots[i].id != 0 {
 			i = (i + 1) & mask
 		}
-		x.slots[i] = locSlot{k.addr, k.place, int32(id + 1)}
+		to := int32(id)
+		if same != nil {
+			to = same[id]
+		}
+		x.slots[i] = locSlot{k.addr, k.place, to + 1}
 	}
 	return x
 }
 
 // find returns the location that stands for k, none if there is none.
-func (x *locIndex) find(k locKey) int32 {
+func (x *locIndex) find(k locKey, hash uint64) int32 {
 	mask := uint64(len(x.slots) - 1)
-	for i := x.h.mix(k.addr, uint64(k.place)) & mask; ; i = (i + 1) & mask {
-		s := &x.slots[i]
-		switch {
+	for i := hash & mask; ; i = (i + 1) & mask {
+		switch s := &x.slots[i]; {
 		case s.id == 0:
 			return none
-		case s.addr != k.addr || s.place != k.place:
-		case x.same != nil:
-			return x.same[s.id-1]
-		default:
+		case s.addr == k.addr && s.place == k.place:
 			return s.id - 1
 		}
 	}

@@ -61,7 +61,7 @@ func (r *Result) Walk(ctx context.Context, o WalkOptions, w io.Writer, each func
 	l.shapes = shapes{}
 	or := l.f.Ordered(perfdata.OrderOptions{MaxBytes: o.MaxBytes})
 	defer or.Close()
-	wk := newWalker(newWorker(l, newHasher()), each)
+	wk := newWalker(newWorker(l, l.index.h), each)
 	var buf []byte
 	for n := 0; ; n++ {
 		if n%1024 == 0 {
@@ -165,9 +165,12 @@ func (k *walker) sample(dst []byte, s *perfdata.Sample, pos uint64) []byte {
 	if s.Addr != 0 {
 		e.Data = b.location(w, f.state(c.mode), c.mode, s.Addr, pos)
 	}
-	b.frames, b.ips = b.frames[:0], b.ips[:0]
-	b.chain(w, f, c.chain, pos)
-	e.Frames, e.IPs = b.frames, b.ips
+	q := &b.queue
+	q.reset()
+	w.pushChain(q, f, c.chain)
+	q.samples = append(q.samples, queued{pos: pos, branches: int32(len(q.ips))})
+	b.resolve(w)
+	e.Frames, e.IPs = q.locs, q.ips
 	for i := range s.Branches {
 		e.Branches = append(e.Branches, [2]int32{
 			b.branchEnd(w, f, s.Branches[i].From), b.branchEnd(w, f, s.Branches[i].To),

@@ -1,0 +1,275 @@
+package session
+
+import (
+	"encoding/binary"
+
+	"github.com/perfark/perfark/perfdata"
+)
+
+// frameBatch is how many frames wait at most, but for those of the last
+// sample.
+const frameBatch = 4096
+
+// A frameQueue holds the frames of samples whose locations are looked up
+// together: the loads from memory of many overlap.
+type frameQueue struct {
+	ips    []uint64
+	wheres []uint32 // state and mode: see where
+	locs   []int32
+	objs   []int32
+	miss   []missing
+
+	samples []queued
+	hashes  []uint64 // of the samples' chains
+}
+
+// A queued sample has a leaf, call chain frames, innermost first, and ends of
+// branches. The leaf is the frame in front of the others, or the first one of
+// these if that is the same.
+type queued struct {
+	pos, period uint64
+	group       int32
+	leaf        int32 // place of its frame
+	chain, ends int32 // places where the frames of the call chain begin and end
+	branches    int32 // where those of branches end
+}
+
+// A missing frame is not in the cache.
+type missing struct {
+	key  locKey
+	hash uint64
+	pos  uint64
+	i    int32
+}
+
+// push adds a frame.
+func (q *frameQueue) push(ip uint64, where uint32) {
+	q.ips = append(q.ips, ip)
+	q.wheres = append(q.wheres, where)
+}
+
+func (q *frameQueue) reset() {
+	q.ips, q.wheres, q.samples = q.ips[:0], q.wheres[:0], q.samples[:0]
+}
+
+// addStack queues the current sample with its stack.
+func (b *builder) addStack(w *worker, f *frames, pos uint64, group int32) {
+	c := &w.cur
+	q := &b.queue
+	s := queued{pos: pos, period: c.period, group: group, leaf: int32(len(q.ips))}
+	leaf := where(f.state(c.mode), c.mode)
+	q.push(c.ip, leaf)
+	s.chain = int32(len(q.ips))
+	w.pushChain(q, f, c.chain)
+	s.ends = int32(len(q.ips))
+	if s.ends > s.chain && q.ips[s.chain] == c.ip && q.wheres[s.chain] == leaf {
+		s.leaf = s.chain
+	}
+	if len(c.branches) > 0 && b.l.index == nil {
+		for i := range c.branches {
+			for _, ip := range [...]uint64{c.branches[i].From, c.branches[i].To} {
+				if ip != 0 {
+					m := f.branchMode(ip)
+					q.push(ip, where(f.state(m), m))
+				}
+			}
+		}
+	}
+	s.branches = int32(len(q.ips))
+	q.samples = append(q.samples, s)
+	if len(q.ips) >= frameBatch {
+		b.flushStacks(w)
+	}
+}
+
+// pushChain adds the frames of a call chain, innermost first.
+func (w *worker) pushChain(q *frameQueue, f *frames, chain []byte) {
+	m := modeUser // until a marker says otherwise
+	at := where(f.user, m)
+	for ; len(chain) >= 8; chain = chain[8:] {
+		ip := binary.LittleEndian.Uint64(chain)
+		if ip < perfdata.MaxContext {
+			q.ips = append(q.ips, ip)
+			q.wheres = append(q.wheres, at)
+			continue
+		}
+		if ip == perfdata.ContextUserDefer {
+			w.pushChain(q, f, w.deferredChain(chain[8:]))
+			return
+		}
+		next, ok := contextMode(ip)
+		if !ok {
+			w.badChains++
+			return
+		}
+		if next == modeUser && len(w.cur.branches) > 0 && w.l.callStack[w.cur.event] {
+			w.pushLBR(q, f, chain[8:])
+			return
+		}
+		m = next
+		at = where(f.state(m), m)
+	}
+}
+
+// pushLBR adds the user frames that the processor recorded as a stack of calls
+// (PERF_SAMPLE_BRANCH_CALL_STACK): where the newest call went, and where each
+// came from.
+func (w *worker) pushLBR(q *frameQueue, f *frames, rest []byte) {
+	at := where(f.user, modeUser)
+	push := func(ip uint64) {
+		if ip != 0 && ip < perfdata.MaxContext {
+			q.push(ip, at)
+		}
+	}
+	if len(rest) >= 8 {
+		push(binary.LittleEndian.Uint64(rest))
+	}
+	branches := w.cur.branches
+	push(branches[0].To)
+	for i := range branches {
+		push(branches[i].From)
+	}
+}
+
+// resolve looks up the locations of the queued frames.
+func (b *builder) resolve(w *worker) {
+	q := &b.queue
+	if cap(q.locs) < len(q.ips) {
+		q.locs = make([]int32, cap(q.ips))
+		q.objs = make([]int32, cap(q.ips))
+	}
+	q.locs, q.objs = q.locs[:len(q.ips)], q.objs[:len(q.ips)]
+	q.miss = q.miss[:0]
+	slots := b.locs.slots
+	if x := b.l.index; x != nil {
+		slots = x.slots
+	}
+	mask := uint64(len(slots) - 1)
+	touched := b.touched
+	from := int32(0)
+	for k := range q.samples {
+		s := &q.samples[k]
+		for i := from; i < s.branches; i++ {
+			ip, at := q.ips[i], q.wheres[i]
+			e := b.entryAt(ip, at)
+			if e.ip == ip && e.where == at {
+				q.locs[i], q.objs[i] = e.loc, e.object
+				continue
+			}
+			key := w.locKeyAt(at, ip)
+			hash := b.locs.hash(key)
+			if mask+1 != 0 {
+				touched += slots[hash&mask].addr
+			}
+			q.miss = append(q.miss, missing{key, hash, s.pos, i})
+		}
+		from = s.branches
+	}
+	b.touched = touched
+	for k := range q.miss {
+		m := &q.miss[k]
+		ip, at := q.ips[m.i], q.wheres[m.i]
+		e := b.entryAt(ip, at)
+		if e.ip != ip || e.where != at {
+			*e = locEntry{ip, at, b.locate(m.key, m.hash, m.pos, ip), m.key.object()}
+		}
+		q.locs[m.i], q.objs[m.i] = e.loc, e.object
+	}
+}
+
+// locate returns the location of a key, which was looked up at ip.
+func (b *builder) locate(k locKey, hash, pos, ip uint64) int32 {
+	x := b.l.index
+	if x == nil {
+		return b.locs.id(k, hash, locFirst{pos, ip})
+	}
+	id := x.find(k, hash)
+	if id == none {
+		b.strange = true
+	}
+	return id
+}
+
+// flushStacks adds the queued samples.
+func (b *builder) flushStacks(w *worker) {
+	q := &b.queue
+	b.resolve(w)
+	if b.l.index == nil {
+		for i := range q.samples {
+			b.countObjects(w, &q.samples[i])
+		}
+	}
+	stacks := b.keep&KeepStacks != 0
+	if stacks {
+		b.chains.reserve(len(q.samples))
+		q.hashes = q.hashes[:0]
+		touched := b.touched
+		for i := range q.samples {
+			s := &q.samples[i]
+			h := b.chains.hashOf(q.locs[s.chain:s.ends])
+			q.hashes = append(q.hashes, h)
+			touched += uint64(b.chains.touch(h))
+		}
+		for _, h := range q.hashes {
+			touched += b.chains.touchStart(h)
+		}
+		for _, h := range q.hashes {
+			touched += uint64(b.chains.touchChain(h))
+		}
+		b.touched = touched
+	}
+	b.samples.reserve(len(q.samples))
+	mask := uint64(len(b.samples.slots) - 1)
+	touched := b.touched
+	for i := range q.samples {
+		s := &q.samples[i]
+		k := sampleKey{q.locs[s.leaf], none, s.group}
+		if stacks {
+			k.stack = b.chains.id(q.locs[s.chain:s.ends], q.hashes[i])
+			s.chain = k.stack
+		}
+		h := b.samples.hash(k)
+		if i < len(q.hashes) {
+			q.hashes[i] = h
+		} else {
+			q.hashes = append(q.hashes, h)
+		}
+		touched += uint64(b.samples.slots[h&mask].count)
+	}
+	b.touched = touched
+	for i := range q.samples {
+		s := &q.samples[i]
+		k := sampleKey{q.locs[s.leaf], none, s.group}
+		if stacks {
+			k.stack = s.chain
+		}
+		b.samples.add(k, q.hashes[i], s.period)
+	}
+	q.reset()
+}
+
+// countObjects counts the sample for each object that it touches.
+func (b *builder) countObjects(w *worker, s *queued) {
+	q := &b.queue
+	set, last := int32(0), int32(none)
+	b.serial++
+	touch := func(i int32, h Hit) {
+		o := q.objs[i]
+		if o == none {
+			return
+		}
+		w.hits[o] |= h
+		if o != last {
+			set = b.sets.with(set, o, b.serial)
+			last = o
+		}
+	}
+	touch(s.leaf, HitIP)
+	for i := s.chain; i < s.ends; i++ {
+		touch(i, HitChain)
+	}
+	for i := s.ends; i < s.branches; i++ {
+		touch(i, HitBranch)
+	}
+	b.sets.counts[set]++
+}
