@@ -65,7 +65,7 @@ func ocaml(name string) (string, bool) {
 			continue
 		}
 		if s[i] == '$' && len(s) >= i+3 {
-			if v, n := hex([]byte(s[i+1 : i+3])); n == 2 {
+			if v, n := hexDigits([]byte(s[i+1 : i+3])); n == 2 {
 				sb.WriteByte(byte(v))
 				i += 2
 				continue

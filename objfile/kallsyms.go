@@ -87,7 +87,7 @@ func ReadKallsyms(r io.Reader, b *decode.Budget) (*Kallsyms, error) {
 // name and the module, so that they are strings of a table.
 func kallsymsLine(text []byte, at, end int) (symbol, bool) {
 	var s symbol
-	addr, n := hex(text[at:end])
+	addr, n := hexDigits(text[at:end])
 	p := at + n
 	if n == 0 || p+3 >= end || text[p] != ' ' || text[p+2] != ' ' {
 		return s, false
@@ -117,9 +117,9 @@ func kallsymsType(text []byte, name uint32) bool {
 	return strings.IndexByte("TtWwDdBb", text[name-2]) >= 0 && text[name] != '$'
 }
 
-// hex reads hex digits at the beginning of b, and returns their number too:
+// hexDigits reads hex digits at the beginning of b, and returns their number too:
 // 0 if there are none or they do not fit.
-func hex(b []byte) (v uint64, n int) {
+func hexDigits(b []byte) (v uint64, n int) {
 	for ; n < len(b); n++ {
 		c := b[n]
 		switch {

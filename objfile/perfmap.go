@@ -58,7 +58,7 @@ func perfMapLine(line []byte, at int) (symbol, bool) {
 		if bytes.HasPrefix(line[p:], []byte("0x")) {
 			p += 2
 		}
-		x, n := hex(line[p:])
+		x, n := hexDigits(line[p:])
 		p += n + 1
 		if n == 0 || p >= len(line) || line[p-1] != ' ' && line[p-1] != '\t' {
 			return symbol{}, false

@@ -22,6 +22,7 @@ const (
 	Stripped  Quality = iota // no symbols
 	Dynsym                   // .dynsym: exported and imported functions only
 	MiniDebug                // and .gnu_debugdata: function symbols, compressed
+	GoFuncs                  // .gopclntab: all Go functions, and their lines and inlined calls
 	Symtab                   // .symtab: all functions
 	FullDWARF                // .debug_info: functions, lines, inlines
 )
@@ -33,6 +34,8 @@ func (q Quality) String() string {
 		return "dynsym only"
 	case MiniDebug:
 		return "mini debuginfo"
+	case GoFuncs:
+		return "Go functions"
 	case Symtab:
 		return "symtab"
 	case FullDWARF:
@@ -59,6 +62,9 @@ func (f *File) Quality() Quality {
 		case s.typ == shtDynsym && s.size > f.symSize():
 			q = max(q, Dynsym)
 		}
+	}
+	if q < GoFuncs && f.IsGo() && !f.DebugOnly() {
+		q = GoFuncs
 	}
 	return q
 }

@@ -50,7 +50,7 @@ func isRustHash(s string) bool {
 	}
 	var seen uint16
 	for i := 1; i < len(s); i++ {
-		v, n := hex([]byte{s[i]})
+		v, n := hexDigits([]byte{s[i]})
 		if n == 0 || 'A' <= s[i] && s[i] <= 'F' {
 			return false
 		}
@@ -94,7 +94,7 @@ func legacyElem(sb *strings.Builder, e string) {
 		}
 		if c, ok := legacyEscapes[esc]; ok {
 			sb.WriteString(c)
-		} else if v, n := hex([]byte(strings.TrimPrefix(esc, "u"))); len(esc) > 1 && esc[0] == 'u' && n == len(esc)-1 && v < utf8.MaxRune && v >= ' ' {
+		} else if v, n := hexDigits([]byte(strings.TrimPrefix(esc, "u"))); len(esc) > 1 && esc[0] == 'u' && n == len(esc)-1 && v < utf8.MaxRune && v >= ' ' {
 			sb.WriteRune(rune(v))
 		} else {
 			break // no escape: the rest stands as it is
@@ -668,7 +668,7 @@ func (d *rustDemangler) str() {
 	}
 	b := make([]byte, len(h)/2)
 	for i := range b {
-		v, _ := hex([]byte(h[2*i : 2*i+2]))
+		v, _ := hexDigits([]byte(h[2*i : 2*i+2]))
 		b[i] = byte(v)
 	}
 	if !utf8.Valid(b) {

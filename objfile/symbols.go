@@ -180,6 +180,7 @@ func (l *loader) file(f *File) {
 	}
 	if f.Quality() < Symtab {
 		l.miniDebug(f)
+		l.goSymbols(f)
 	}
 }
 
@@ -464,8 +465,8 @@ func (c *symbolReader) symbol(i int, b []byte) {
 	if c.text != "" && c.text[name] == '$' && isMapping(c.text[name:]) {
 		return
 	}
-	if f.machine == MachineARM && typ == sttFunc {
-		value &^= 1
+	if (f.machine == MachineARM || f.machine == MachineMIPS) && typ == sttFunc {
+		value &^= 1 // Thumb, MIPS16, microMIPS
 	}
 	if c.opd.data != nil && shndx == c.opd.index {
 		if value, shndx = c.opd.code(value, order); shndx == shnUndef {
@@ -549,9 +550,10 @@ func (l *loader) keep(s symbol) {
 }
 
 // isMapping reports whether a name that begins with $ marks code or data for
-// a disassembler: $a, $d, $t, $x, and the same with .anything behind.
+// a disassembler: $a, $d, $t, $x, the same with .anything behind, and $xrv with
+// the instruction set behind, as RISC-V has it.
 func isMapping(name string) bool {
-	return len(name) >= 3 && strings.IndexByte("adtx", name[1]) >= 0 && (name[2] == 0 || name[2] == '.')
+	return len(name) >= 3 && strings.IndexByte("adtx", name[1]) >= 0 && (name[2] == 0 || name[2] == '.' || strings.HasPrefix(name, "$xrv"))
 }
 
 // layout returns where the kernel puts the code sections of a module, counted
