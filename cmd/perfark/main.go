@@ -32,6 +32,7 @@ var commands = []func(*app) *cobra.Command{
 	newBuildIDCacheCmd,
 	newReportCmd,
 	newDoctorCmd,
+	newScriptCmd,
 	newHeaderCmd,
 	newEvlistCmd,
 	newManCmd,

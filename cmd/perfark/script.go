@@ -1,0 +1,398 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/perfark/perfark/internal/escape"
+	"github.com/perfark/perfark/perfdata"
+	"github.com/perfark/perfark/profile"
+	"github.com/perfark/perfark/session"
+	"github.com/perfark/perfark/symbol"
+)
+
+// A scriptCmd is a run of perfark script.
+type scriptCmd struct {
+	*app
+	filterFlags
+	fields     []string
+	hideChains bool
+	maxStack   int
+	inline     bool
+	stopAt     []string
+	show       showFlags
+	kernelPath bool
+	ns         bool
+	relative   bool
+	delta      bool
+	fullSource bool
+	header     bool
+	headerOnly bool
+	info       bool
+	workers    int
+}
+
+// defaultMaxStack is how many frames of a call chain are shown: as many as the
+// kernel records by default.
+const defaultMaxStack = 127
+
+// showFlags say which records other than samples are printed.
+type showFlags struct {
+	tasks, mmaps, switches, lost, namespaces, cgroups, bpf bool
+}
+
+func (s *showFlags) any() bool { return *s != showFlags{} }
+
+func newScriptCmd(a *app) *cobra.Command {
+	c := &scriptCmd{app: a}
+	cmd := &cobra.Command{
+		Use:   "script [FILE]",
+		Short: "print the samples of a recording one by one",
+		Long: `Script prints every sample of a recording, in the order of time, as perf script
+does: who, where, when, what, and the call chain. FILE is a recording, a bundle or -,
+and perf.data by default. Objects are found as report finds them. It writes as it
+reads, on all processors, in memory that does not grow with the recording's length.
+
+--fields chooses the columns: FIELD,… for these alone, +FIELD and -FIELD to add and
+to take away, with hw:, sw:, trace:, raw: or break: before it for events of one type.
+The fields: ` + wrapList(fieldList()) + `
+
+Exit status: 0 all samples are printed; 3 a part of the recording was lost.`,
+		Example: `  perfark script | stackcollapse-perf.pl | flamegraph.pl > flame.svg
+  perfark script -F comm,tid,time,ip,sym -C 0,2-3 --time 10%-20%
+  perfark script -F +srcline,-period -G --show-task-events
+  perfark script -i profile.perfark -F trace:time,trace`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := a.inputName(args)
+			if err != nil {
+				return err
+			}
+			return c.run(cmd.Context(), name)
+		},
+	}
+	a.addInputFlags(cmd)
+	a.addArchiveLimitFlags(cmd)
+	a.addSymbolFlags(cmd)
+	fs := cmd.Flags()
+	fs.BoolVarP(&a.quiet, "quiet", "q", false, "no progress, fewer messages")
+	fs.CountVarP(&a.verbose, "verbose", "v", "print more messages; may be repeated")
+	fs.StringArrayVarP(&c.fields, "fields", "F", nil, "print the columns `FIELDS`; may be repeated")
+	fs.BoolVarP(&c.hideChains, "hide-call-graph", "G", false, "print the address of a sample, not its call chain")
+	fs.IntVar(&c.maxStack, "max-stack", 0, "print at most `N` frames of a call chain (default: 127)")
+	addSwitch(fs, &c.inline, "inline", "", false, "print inlined functions in call chains")
+	fs.StringSliceVar(&c.stopAt, "stop-bt", nil, "end call chains at the functions `SYMBOLS`")
+	c.addScriptFilters(fs)
+	fs.BoolVar(&c.show.tasks, "show-task-events", false, "print when threads begin, end and change their name")
+	fs.BoolVar(&c.show.mmaps, "show-mmap-events", false, "print what was mapped")
+	fs.BoolVar(&c.show.switches, "show-switch-events", false, "print context switches")
+	fs.BoolVar(&c.show.lost, "show-lost-events", false, "print where records were lost")
+	fs.BoolVar(&c.show.namespaces, "show-namespace-events", false, "print changes of namespaces")
+	fs.BoolVar(&c.show.cgroups, "show-cgroup-events", false, "print the names of cgroups")
+	fs.BoolVar(&c.show.bpf, "show-bpf-events", false, "print BPF programs that were loaded")
+	fs.BoolVar(&c.kernelPath, "show-kernel-path", false, "print the path of the kernel image, where one was recorded")
+	fs.BoolVar(&c.ns, "ns", false, "print times in nanoseconds")
+	fs.BoolVar(&c.relative, "reltime", false, "print times since the first sample")
+	fs.BoolVar(&c.delta, "deltatime", false, "print times since the sample before")
+	fs.BoolVar(&c.fullSource, "full-source-path", false, "print the paths of source files, not their names alone")
+	fs.BoolVar(&c.header, "header", false, "print the header of the recording first")
+	fs.BoolVar(&c.headerOnly, "header-only", false, "print the header of the recording alone")
+	fs.BoolVarP(&c.info, "show-info", "I", false, "print the long sections of the header too")
+	addJobsFlag(cmd, &c.workers)
+	return cmd
+}
+
+// wrapList breaks a list into lines.
+func wrapList(list string) string {
+	var b strings.Builder
+	n := len("The fields: ")
+	for i, word := range strings.Split(list, ", ") {
+		if i > 0 {
+			b.WriteByte(',')
+			if n+len(word)+2 > 84 {
+				b.WriteByte('\n')
+				n = 0
+			} else {
+				b.WriteByte(' ')
+				n += 2
+			}
+		}
+		b.WriteString(word)
+		n += len(word)
+	}
+	return b.String()
+}
+
+func (c *scriptCmd) run(ctx context.Context, name string) error {
+	parser := newFieldParser()
+	for _, f := range c.fields {
+		if f == "help" {
+			fmt.Fprintf(c.stdout, "%s\n", strings.ReplaceAll(fieldList(), ", ", "\n"))
+			return nil
+		}
+		if err := parser.parse(f); err != nil {
+			return usagef("--fields: %s", err)
+		}
+	}
+	switch {
+	case c.relative && c.delta:
+		return usagef("--reltime and --deltatime: one of them, please")
+	case c.maxStack < 0:
+		return usagef("--max-stack %d: want a number of frames", c.maxStack)
+	}
+	for _, n := range parser.notes {
+		c.notef("%s", n)
+	}
+	in, err := c.openInput(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if c.headerOnly {
+		c.startPager()
+		return writeHeader(c.stdout, in.File, headerOptions{all: c.info})
+	}
+	chains := !c.hideChains && slices.ContainsFunc(in.Events(), func(e perfdata.Event) bool {
+		return e.Attr.SampleType&perfdata.SampleCallchain != 0
+	})
+	if err := parser.bind(in.Events(), chains); err != nil {
+		return fmt.Errorf("%s: %w", in.Name(), err)
+	}
+	filter, err := c.sessionFilter(ctx, in.File)
+	if err != nil {
+		return err
+	}
+	want := needs(parser, in.Events(), chains)
+	o := session.Options{Workers: c.workers, Filter: filter, Keep: session.KeepComm}
+	if want.frames {
+		o.Keep |= session.KeepFrames
+	}
+	if want.data {
+		o.Keep |= session.KeepAddr
+	}
+	if want.fields&fieldCgroup != 0 {
+		o.Keep |= session.KeepCgroup
+	}
+	res, err := c.load(ctx, in, o)
+	if err != nil {
+		return err
+	}
+	src, err := c.openSources(ctx, in.File, res, in.uid)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	var out *symbol.Outcome
+	if want.fields&(fieldSym|fieldSrcline|fieldBrstackSym) != 0 || c.filterFlags.symbols != "" {
+		so := symbol.Options{Source: in.sources(src), Workers: c.workers, Limits: c.limits}
+		if out, err = symbol.Resolve(ctx, res.Profile, so); err != nil {
+			return err
+		}
+	}
+	c.startPager()
+	if c.header {
+		if err := writeHeader(c.stdout, in.File, headerOptions{all: c.info}); err != nil {
+			return err
+		}
+		fmt.Fprint(c.stdout, "#\n")
+	}
+	if err := c.print(ctx, in, res, parser, filter, chains); err != nil {
+		return err
+	}
+	if err := c.stdout.Flush(); err != nil {
+		return err
+	}
+	_ = out
+	return c.lossError(in, res)
+}
+
+// scriptNeeds are what the columns need of a recording.
+type scriptNeeds struct {
+	fields field
+	frames bool // call chains or branches
+	data   bool // where data addresses are
+}
+
+func needs(p *fieldParser, events []perfdata.Event, chains bool) (n scriptNeeds) {
+	for i := range events {
+		a := &events[i].Attr
+		f := p.sets[outputOf(a)].fields
+		n.fields |= f
+		if f&fieldIP != 0 && chains && a.SampleType&perfdata.SampleCallchain != 0 || f&(fieldBrstack|fieldBrstackSym|fieldBrstackOff) != 0 {
+			n.frames = true
+		}
+		if addrHasSymbol(a) && (f&fieldAddr != 0 || isBTS(a)) {
+			n.data = true
+		}
+	}
+	return n
+}
+
+// addrHasSymbol reports whether the data address of an event's samples is one
+// that has a symbol (sample_addr_correlates_sym in tools/perf/util/event.c).
+func addrHasSymbol(a *perfdata.Attr) bool {
+	const faults, minorFaults, majorFaults = 2, 5, 6 // PERF_COUNT_SW_PAGE_FAULTS …
+	return a.Type == typeSoftware && (a.Config == faults || a.Config == minorFaults || a.Config == majorFaults) || isBTS(a)
+}
+
+// isBTS reports whether each sample of the event is a branch.
+func isBTS(a *perfdata.Attr) bool {
+	const branches = 4 // PERF_COUNT_HW_BRANCH_INSTRUCTIONS
+	return a.Type == typeHardware && a.Config&branches != 0 && a.SamplePeriod == 1 && a.Flags&perfdata.FlagFreq == 0
+}
+
+// Values of perf_event_attr.type.
+const (
+	typeHardware   = 0
+	typeSoftware   = 1
+	typeTracepoint = 2
+)
+
+// print prints the records.
+func (c *scriptCmd) print(ctx context.Context, in *input, res *session.Result, parser *fieldParser, filter session.Filter, chains bool) error {
+	sp := newScriptPrinter(in.File, res)
+	sp.nanoseconds, sp.flags, sp.inline = c.ns, parser.flags, c.inline
+	sp.maxStack = cmp.Or(c.maxStack, defaultMaxStack)
+	if c.kernelPath {
+		for i := range res.Profile.Objects {
+			if o := &res.Profile.Objects[i]; o.Kind == profile.KindKernel {
+				sp.dsos[i] = dsoText(o.Path)
+			}
+		}
+	}
+	if len(c.stopAt) > 0 {
+		sp.stop = map[string]bool{}
+		for _, s := range c.stopAt {
+			sp.stop[s] = true
+		}
+	}
+	sp.setEvents(in.File, parser, chains)
+	sp.setFiles(c.fullSource)
+	match, err := c.scriptMatcher(res.Profile)
+	if err != nil {
+		return err
+	}
+	wo := session.WalkOptions{Workers: c.workers, Sides: c.show.any(), Filter: filter}
+	var clock scriptClock
+	if c.relative || c.delta {
+		wo.Workers = 1 // in order
+		clock.relative, clock.delta = c.relative, c.delta
+	}
+	workers := make([]scriptSample, max(1, wo.Workers, defaultWorkers()))
+	return res.Walk(ctx, wo, c.stdout, func(dst []byte, e *session.Event) []byte {
+		ps, ok := e.Record.(*perfdata.Sample)
+		if !ok {
+			if c.show.any() {
+				return sp.side(dst, e, &c.show)
+			}
+			return dst
+		}
+		if ps.Event < 0 || ps.Event >= len(sp.events) || sp.events[ps.Event].fields == 0 {
+			return dst
+		}
+		if match != nil && !match(e, ps) {
+			return dst
+		}
+		s := &workers[e.Worker]
+		s.set(ps, e)
+		s.time = clock.at(ps.Time)
+		return sp.sample(dst, s)
+	})
+}
+
+// set takes what an event has.
+func (s *scriptSample) set(ps *perfdata.Sample, e *session.Event) {
+	s.Sample, s.comm = ps, e.Comm
+	s.loc, s.data = e.Location, e.Data
+	s.chain = s.chain[:0]
+	for i, l := range e.Frames {
+		s.chain = append(s.chain, scriptFrame{e.IPs[i], l})
+	}
+	s.from, s.to = s.from[:0], s.to[:0]
+	for _, br := range e.Branches {
+		s.from, s.to = append(s.from, br[0]), append(s.to, br[1])
+	}
+}
+
+// A scriptClock makes the times that are printed.
+type scriptClock struct {
+	relative, delta bool
+	seen            bool
+	last            uint64
+}
+
+func (c *scriptClock) at(t uint64) uint64 {
+	switch {
+	case c.relative:
+		if !c.seen {
+			c.seen, c.last = true, t
+		}
+		return t - c.last
+	case c.delta:
+		if !c.seen {
+			c.seen, c.last = true, t
+		}
+		d := t - c.last
+		c.last = t
+		return d
+	}
+	return t
+}
+
+// setEvents prepares how samples of each event are printed.
+func (sp *scriptPrinter) setEvents(f *perfdata.File, p *fieldParser, chains bool) {
+	width := 0
+	for _, e := range f.Events() {
+		width = max(width, len(escape.Name(e.Name)))
+	}
+	sp.ids = map[uint64]int{}
+	sp.clock, sp.hasClock = f.ClockData()
+	for i := range f.Events() {
+		e := &f.Events()[i]
+		a := &e.Attr
+		for _, id := range e.IDs {
+			sp.ids[id] = i
+		}
+		name := escape.Name(e.Name)
+		sp.events = append(sp.events, scriptEvent{
+			fields: p.sets[outputOf(a)].fields,
+			attr:   a,
+			name:   []byte(strings.Repeat(" ", width-len(name)) + name + ": "),
+			chains: chains && a.SampleType&perfdata.SampleCallchain != 0,
+			bts:    isBTS(a),
+			sym:    addrHasSymbol(a),
+			raw:    a.Type == typeSoftware && a.Config == 10, // PERF_COUNT_SW_BPF_OUTPUT
+		})
+	}
+}
+
+// setFiles prepares the names of source files.
+func (sp *scriptPrinter) setFiles(full bool) {
+	for _, name := range sp.p.Files {
+		if !full {
+			name = name[strings.LastIndexByte(name, '/')+1:]
+		}
+		sp.files = append(sp.files, escape.Name(name))
+	}
+}
+
+// timeOfDay appends the wall-clock time of a sample.
+func (sp *scriptPrinter) timeOfDay(b []byte, t uint64) []byte {
+	if !sp.hasClock {
+		return append(b, "N/A "...)
+	}
+	at := time.Unix(0, int64(sp.clock.WallTime+(t-sp.clock.Time)))
+	b = at.AppendFormat(b, "2006-01-02 15:04:05")
+	b = append(b, '.')
+	if sp.nanoseconds {
+		b = appendZeros(b, uint64(at.Nanosecond()), 9)
+	} else {
+		b = appendZeros(b, uint64(at.Nanosecond()/1000), 6)
+	}
+	return append(b, ' ')
+}
