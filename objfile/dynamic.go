@@ -16,6 +16,7 @@ const (
 	dtStrsz   = 10
 	dtSoname  = 14
 	dtGNUHash = 0x6ffffef5
+	dtGlink   = 0x70000000 // of 64-bit PowerPC
 )
 
 // dynamic adds the dynamic symbols of a file that has no section headers, as

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 	"sync"
@@ -78,36 +80,96 @@ func (f *File) plt(l *loader, secs []*section) *Table {
 		f.warn(WarnSymbols, "stubs: %v", err)
 	}
 	p.resolvers(order)
-	if len(slots) > 0 {
-		for _, s := range secs {
-			b, err := f.contents(s)
-			if err != nil {
+	for _, s := range secs {
+		p.section = s
+		if s.name == mipsStubs {
+			if err := p.lazy(); err != nil {
 				f.warn(WarnSymbols, "section %s: %v", s.name, err)
-				continue
 			}
-			p.section = s
-			switch f.machine {
-			case MachineX86_64, Machine386:
-				p.x86(b, slots, order)
-			case MachineAArch64:
-				p.arm64(b, slots)
-			default:
-				p.byOrder(uint64(len(b)), order)
+			continue
+		}
+		if len(slots) == 0 {
+			continue
+		}
+		if s.name == glinkName {
+			for i, t := range order {
+				if at := uint64(i) * f.glinkSize(); at < s.size {
+					p.add(s.addr+at, t)
+				}
 			}
+			continue
+		}
+		b, err := f.contents(s)
+		if err != nil {
+			f.warn(WarnSymbols, "section %s: %v", s.name, err)
+			continue
+		}
+		switch f.machine {
+		case MachineX86_64, Machine386:
+			p.x86(b, slots, order)
+		case MachineSPARC, MachineSPARC64:
+			p.sparc(slots)
+		default:
+			p.words(b, slots, order)
 		}
 	}
 	return p.table()
 }
 
+// mipsStubs is the section of stubs that MIPS has beside .plt: those that bind
+// functions at their first call.
+const mipsStubs = ".MIPS.stubs"
+
 func (f *File) stubSections() []*section {
 	var out []*section
 	for i := range f.sections {
 		s := &f.sections[i]
-		if s.typ == shtProgbits && s.flags&shfExec != 0 && s.size > 0 && (strings.HasPrefix(s.name, ".plt") || s.name == ".iplt") && len(out) < 8 {
+		if s.typ == shtProgbits && s.flags&shfExec != 0 && s.size > 0 && len(out) < 8 &&
+			(strings.HasPrefix(s.name, ".plt") || s.name == ".iplt" || s.name == mipsStubs && f.machine == MachineMIPS) {
 			out = append(out, s)
 		}
 	}
+	if s := f.glink(); s != nil {
+		out = append(out, s)
+	}
 	return out
+}
+
+// glinkName stands for the stubs of 64-bit PowerPC, which have no section of
+// their own.
+const glinkName = "glink"
+
+// glink returns where the lazy stubs of a 64-bit PowerPC file are, as a section;
+// nil if it has none. They stand 32 bytes behind DT_PPC64_GLINK, one for each
+// relocation of .rela.plt: a branch, in ABI v1 behind another instruction.
+// Source: 64-bit ELF V2 ABI, section 4.2.5.3.
+func (f *File) glink() *section {
+	if f.machine != MachinePPC64 || f.class != 64 {
+		return nil
+	}
+	tags, err := f.dynamicTags()
+	if err != nil || tags[dtGlink] == 0 {
+		return nil
+	}
+	rela := f.section(".rela.plt")
+	if rela == nil {
+		return nil
+	}
+	addr := addClamp(tags[dtGlink], 32)
+	off, room, ok := f.bytesAt(addr)
+	size := rela.size / 24 * f.glinkSize()
+	if !ok || size == 0 || size > room {
+		return nil
+	}
+	return &section{name: glinkName, typ: shtProgbits, flags: shfAlloc | shfExec, addr: addr, off: off, size: size}
+}
+
+// glinkSize is the size of a lazy stub in bytes.
+func (f *File) glinkSize() uint64 {
+	if f.flags&3 == 2 {
+		return 4 // ABI v2
+	}
+	return 8
 }
 
 // slots reads the relocations of .rel[a].plt, which it returns in their order
@@ -117,7 +179,7 @@ func (f *File) slots(l *loader, stubs []*section) (map[uint64]target, []target, 
 	var order []target
 	other := false
 	for _, s := range stubs {
-		other = other || s.name != ".plt" && s.name != ".plt.sec"
+		other = other || s.name != ".plt" && s.name != ".plt.sec" && s.name != mipsStubs && s.name != glinkName
 	}
 	for i := range f.sections {
 		s := &f.sections[i]
@@ -179,6 +241,10 @@ func (f *File) relocs(l *loader, s *section, add func(uint64, target), all bool)
 			off = order.Uint64(raw)
 			info := order.Uint64(raw[8:])
 			sym, typ = info>>32, info&0xffffffff
+			if f.machine == MachineMIPS {
+				// A word and four bytes, whatever the byte order.
+				sym, typ = uint64(order.Uint32(raw[8:])), uint64(raw[15])
+			}
 			if s.typ == shtRela {
 				addend = order.Uint64(raw[16:])
 			}
@@ -223,6 +289,14 @@ func (f *File) isIrelative(typ uint64) bool {
 		return typ == 58
 	case MachineS390:
 		return typ == 61
+	case MachineLoong:
+		return typ == 12
+	case MachineMIPS:
+		return typ == 128
+	case MachinePPC, MachinePPC64:
+		return typ == 248
+	case MachineSPARC, MachineSPARC64:
+		return typ&0xff == 249
 	}
 	return false
 }
@@ -375,36 +449,197 @@ func (p *pltWriter) x86Stub(code []byte, addr uint64, slots map[uint64]target, o
 	return t, ok
 }
 
-// arm64 finds the stubs: [bti c] adrp x16, slot; ldr x17, [x16, #slot]; …
-func (p *pltWriter) arm64(b []byte, slots map[uint64]target) {
+// words finds the stubs among the code b of a machine whose instructions are
+// words. Each begins with instructions that load a slot. Of code that it does
+// not know it names the stubs by their order.
+func (p *pltWriter) words(b []byte, slots map[uint64]target, order []target) {
+	stub := stubDecoders[p.f.machine]
+	if stub == nil || p.f.machine == MachineS390 && p.f.class == 32 {
+		p.byOrder(uint64(len(b)), order)
+		return
+	}
+	// Code is little-endian on all but these.
+	var code binary.ByteOrder = binary.LittleEndian
+	if p.f.big && (p.f.machine == MachineMIPS || p.f.machine == MachineS390 || p.f.machine == MachineARM && p.f.flags&armBE8 == 0) {
+		code = binary.BigEndian
+	}
+	step := 4
+	if p.f.machine == MachineS390 {
+		step = 2
+	}
+	n := len(p.syms)
 	p.header()
-	word := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
-	for at := 0; at+8 <= len(b); at += 4 {
-		w, w2 := word(at), word(at+4)
-		if w&0x9f00001f != 0x90000010 || w2&0xffc003ff != 0xf9400211 {
+	found := false
+	for at := 0; at+8 <= len(b); at += step {
+		slot, ok := stub(b[at:], p.section.addr+uint64(at), code)
+		if !ok {
 			continue
 		}
-		addr := p.section.addr + uint64(at)
-		page := int64(int32((w>>5&0x7ffff<<2|w>>29&3)<<11) >> 11) // immhi:immlo, signed
-		slot := addr&^0xfff + uint64(page<<12) + uint64(w2>>10&0xfff)*8
+		if p.f.class == 32 {
+			slot &= 1<<32 - 1
+		}
 		t, ok := slots[slot]
 		if !ok {
 			continue
 		}
-		if at >= 4 && word(at-4) == 0xd503245f {
-			addr -= 4
-		}
-		p.add(addr, t)
+		found = true
+		p.add(p.section.addr+uint64(at-prefix(b[:at], p.f.machine, code)), t)
 	}
+	if !found {
+		p.syms = p.syms[:n]
+		p.byOrder(uint64(len(b)), order)
+	}
+}
+
+// armBE8 marks a big-endian ARM file whose code is little-endian (e_flags).
+const armBE8 = 0x00800000
+
+// prefix returns the size of what may stand in front of a stub's loading of
+// its slot: on AArch64 a landing pad, on ARM the change from Thumb.
+func prefix(b []byte, m Machine, o binary.ByteOrder) int {
+	if len(b) < 4 {
+		return 0
+	}
+	b = b[len(b)-4:]
+	if m == MachineAArch64 && o.Uint32(b) == 0xd503245f || // bti c
+		m == MachineARM && o.Uint16(b) == 0x4778 { // bx pc; nop
+		return 4
+	}
+	return 0
+}
+
+// stubDecoders return the address of the slot that the stub at addr, with the
+// code b of at least 8 bytes, jumps to.
+var stubDecoders = map[Machine]func(b []byte, addr uint64, o binary.ByteOrder) (slot uint64, ok bool){
+	MachineAArch64: arm64Stub,
+	MachineARM:     armStub,
+	MachineRISCV:   riscvStub,
+	MachineLoong:   loongStub,
+	MachineS390:    s390xStub,
+	MachineMIPS:    mipsStub,
+}
+
+// signed extends the sign of the lowest n bits of v.
+func signed(v uint32, n int) uint64 { return uint64(int64(int32(v<<(32-n)) >> (32 - n))) }
+
+// arm64Stub knows adrp x16, slot; ldr x17, [x16, #slot].
+func arm64Stub(b []byte, addr uint64, o binary.ByteOrder) (uint64, bool) {
+	w, w2 := o.Uint32(b), o.Uint32(b[4:])
+	if w&0x9f00001f != 0x90000010 || w2&0xffc003ff != 0xf9400211 {
+		return 0, false
+	}
+	page := signed(w>>5&0x7ffff<<2|w>>29&3, 21) // immhi:immlo
+	return addr&^0xfff + page<<12 + uint64(w2>>10&0xfff)*8, true
+}
+
+// armStub knows add ip, pc, #a; add ip, ip, #b; …; ldr pc, [ip, #c]! and
+// ldr ip, [pc, #4]; add ip, ip, pc; ldr pc, [ip]; .word, which lld has.
+func armStub(b []byte, addr uint64, o binary.ByteOrder) (uint64, bool) {
+	w := o.Uint32(b)
+	if w == 0xe59fc004 && len(b) >= 16 {
+		add, load := o.Uint32(b[4:]), o.Uint32(b[8:])
+		return addr + 12 + uint64(o.Uint32(b[12:])), (add == 0xe08cc00f || add == 0xe08fc00c) && load == 0xe59cf000
+	}
+	if w&0xfffff000 != 0xe28fc000 {
+		return 0, false
+	}
+	ip := addr + 8
+	for at := 0; at+4 <= len(b) && at < 16; at += 4 {
+		w := o.Uint32(b[at:])
+		switch {
+		case at == 0 || w&0xfffff000 == 0xe28cc000:
+			ip += uint64(bits.RotateLeft32(w&0xff, -2*int(w>>8&15)))
+		case w&0xfffff000 == 0xe5bcf000:
+			return ip + uint64(w&0xfff), true
+		default:
+			return 0, false
+		}
+	}
+	return 0, false
+}
+
+// riscvStub knows auipc t3, slot; l[dw] t3, slot(t3).
+func riscvStub(b []byte, addr uint64, o binary.ByteOrder) (uint64, bool) {
+	w, w2 := o.Uint32(b), o.Uint32(b[4:])
+	if w&0xfff != 0xe17 || w2&0xfffff != 0xe3e03 && w2&0xfffff != 0xe2e03 {
+		return 0, false
+	}
+	return addr + signed(w&^0xfff, 32) + signed(w2>>20, 12), true
+}
+
+// loongStub knows pcaddu12i $t3, slot; ld.[dw] $t3, $t3, slot.
+func loongStub(b []byte, addr uint64, o binary.ByteOrder) (uint64, bool) {
+	w, w2 := o.Uint32(b), o.Uint32(b[4:])
+	if w&0xfe00001f != 0x1c00000f || w2&0xffc003ff != 0x28c001ef && w2&0xffc003ff != 0x288001ef {
+		return 0, false
+	}
+	return addr + signed(w>>5, 20)<<12 + signed(w2>>10, 12), true
+}
+
+// s390xStub knows larl %r1, slot; lg %r1, 0(%r1).
+func s390xStub(b []byte, addr uint64, o binary.ByteOrder) (uint64, bool) {
+	if o.Uint16(b) != 0xc010 || len(b) < 12 || !bytes.Equal(b[6:12], []byte{0xe3, 0x10, 0x10, 0, 0, 4}) {
+		return 0, false
+	}
+	return addr + signed(o.Uint32(b[2:]), 32)*2, true
+}
+
+// mipsStub knows lui $15, slot; l[dw] $25, slot($15).
+func mipsStub(b []byte, addr uint64, o binary.ByteOrder) (uint64, bool) {
+	w, w2 := o.Uint32(b), o.Uint32(b[4:])
+	if w>>16 != 0x3c0f || w2>>16 != 0x8df9 && w2>>16 != 0xddf9 {
+		return 0, false
+	}
+	return signed(w<<16, 32) + signed(w2, 16), true
+}
+
+// sparc names the stubs of SPARC, which are their own slots: the dynamic
+// linker writes code there.
+func (p *pltWriter) sparc(slots map[uint64]target) {
+	p.header()
+	for _, at := range slices.Sorted(maps.Keys(slots)) {
+		if at-p.section.addr < p.section.size {
+			p.add(at, slots[at])
+		}
+	}
+}
+
+// lazy names the stubs of MIPS that bind a function at its first call: each is
+// the value of the dynamic symbol that is undefined otherwise.
+func (p *pltWriter) lazy() error {
+	var order binary.ByteOrder = binary.LittleEndian
+	if p.f.big {
+		order = binary.BigEndian
+	}
+	for sec, tab := range p.l.tables {
+		if sec.typ != shtDynsym {
+			continue
+		}
+		b, err := p.f.contents(sec)
+		if err != nil {
+			return err
+		}
+		for size := int(p.f.symSize()); len(b) >= size; b = b[size:] {
+			name, value, shndx := order.Uint32(b), uint64(order.Uint32(b[4:])), order.Uint16(b[14:])
+			if size == 24 {
+				value, shndx = order.Uint64(b[8:]), order.Uint16(b[6:])
+			}
+			if shndx == shnUndef && value-p.section.addr < p.section.size && value != 0 {
+				p.add(value, target{name: tab.names.at(name, maxSynthName)})
+			}
+		}
+	}
+	return nil
 }
 
 // pltSizes is how many bytes the code in front of the stubs has, and each
 // stub, by machine: as binutils makes them, and lld where that differs.
 var pltSizes = map[Machine][][2]uint64{
-	MachineARM:   {{20, 12}, {32, 16}},
-	MachineRISCV: {{32, 16}},
-	MachineLoong: {{32, 16}},
-	MachineS390:  {{32, 32}},
+	MachineARM:    {{20, 12}, {20, 16}, {32, 16}, {16, 16}},
+	MachineRISCV:  {{32, 16}},
+	MachineLoong:  {{32, 16}},
+	MachineS390:   {{32, 32}},
+	MachineXtensa: {{0, 16}},
 }
 
 // byOrder names the stubs in .plt, of size bytes, by the order of the

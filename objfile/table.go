@@ -176,8 +176,12 @@ func (t *Table) Find(addr uint64) (i int, ok bool) {
 		i = int(t.spans[i].first)
 	}
 	if t.stubs != nil {
-		if j, stub := t.stubs.find(addr); stub && (!ok || t.stubs.t.syms[j].start > t.syms[i].start) {
-			return len(t.syms) + j, true
+		// A label at the beginning of the stubs, such as _MIPS_STUBS_, is of them
+		// all.
+		if j, stub := t.stubs.find(addr); stub {
+			if start := t.stubs.t.syms[j].start; !ok || start > t.syms[i].start || start == t.syms[i].start && t.syms[i].flags&symSizeless != 0 {
+				return len(t.syms) + j, true
+			}
 		}
 	}
 	return i, ok
