@@ -1,0 +1,324 @@
+package dwarf
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/perfark/perfark/internal/decode"
+)
+
+// A unit is a unit of .debug_info: its header and what its first entry says.
+type unit struct {
+	d        *Data
+	off, end uint64 // of all of it, in .debug_info
+	die      uint64 // of its first entry, in .debug_info
+	layout
+	kind      uint8 // DW_UT_…
+	abbrevOff uint64
+	abbrevEnd uint64
+	dwoID     uint64
+
+	rootOnce sync.Once
+	rootErr  error
+	table    *abbrevTable
+	tag      uint16
+	lang     uint16
+	hasLine  bool
+	line     uint64 // of its line program, in .debug_line
+	low      uint64 // base of its range lists
+	addrBase uint64
+	strBase  uint64
+	rngBase  uint64 // of the offsets of .debug_rnglists; of GNU: of .debug_ranges
+	infoBase uint64 // what references between units count from: not 0 in a .dwp file
+	lineBase uint64
+	ranges   []addrRange // of its code
+	rngErr   error
+	compDir  string
+	dwoName  string
+
+	skel *unit // of a split unit, the one in the main file
+
+	splitOnce sync.Once
+	split     *unit // of a skeleton, the unit with the functions; nil if it was not found
+
+	mu   sync.Mutex
+	code atomic.Pointer[unitCode]
+
+	lineMu     sync.Mutex
+	lines      atomic.Pointer[lineTable]
+	badLine    bool
+	lineShared bool // the program was counted, see Data.share
+
+	used atomic.Int64 // when it was asked for, see unitCache
+}
+
+// A unitRange is code of a unit.
+type unitRange struct {
+	lo, hi uint64
+	maxHi  uint64 // the greatest hi up to here
+	u      int32  // index in Data.units
+}
+
+// unitHeader is how many bytes are read to see a unit's header: the longest
+// is 64-bit DWARF 5, with a type signature.
+const unitHeader = 12 + 2 + 1 + 1 + 8 + 8 + 8
+
+// index reads the headers of all units, and finds out where their code is.
+func (d *Data) index() error {
+	d.indexOnce.Do(func() {
+		d.indexErr = d.readUnits()
+		if d.indexErr != nil {
+			d.indexErr = fmt.Errorf("%s: %w", d.opt.Name, d.indexErr)
+			return
+		}
+		if !d.opt.DWO {
+			d.place()
+		}
+	})
+	return d.indexErr
+}
+
+// readUnits reads the headers of the units, one after the other. What follows
+// a header that makes no sense is lost.
+func (d *Data) readUnits() error {
+	size, err := d.secs[secInfo].size()
+	if err != nil {
+		return err
+	}
+	for off := uint64(0); off < uint64(size); {
+		u := &unit{d: d, off: off}
+		err := d.secs[secInfo].parse(d.opt.Big, off, off+unitHeader, func(r *reader) { u.header(r, uint64(size)) })
+		if u.end <= off {
+			d.warn("%s: unit at %#x: %v", d.secs[secInfo].name, off, err)
+			if len(d.units) == 0 {
+				return err
+			}
+			break
+		}
+		off = u.end
+		if err != nil {
+			d.warn("%s: unit at %#x: %v", d.secs[secInfo].name, u.off, err)
+			continue
+		}
+		if err := d.opt.Budget.Alloc(400, "dwarf: units"); err != nil {
+			return err
+		}
+		d.units = append(d.units, u)
+	}
+	return nil
+}
+
+// header reads a unit's header. It sets end as soon as the next unit can be
+// found.
+func (u *unit) header(r *reader, size uint64) {
+	var n uint64
+	n, u.is64 = r.length()
+	start := u.off + uint64(r.p)
+	if r.bad {
+		return
+	}
+	if n > size-start || n == 0 {
+		r.fail("length %#x, but %#x bytes follow", n, size-start)
+		return
+	}
+	u.end = start + n
+	u.version = int(r.u16())
+	if u.version < 2 || u.version > 5 {
+		r.fail("version %d, want 2 to 5", u.version)
+		return
+	}
+	u.kind = utCompile
+	if u.version >= 5 {
+		u.kind = r.u8()
+		u.addrSize = int(r.u8())
+		u.abbrevOff = r.offset(u.is64)
+		switch u.kind {
+		case utSkeleton, utSplitCompile:
+			u.dwoID = r.u64()
+		case utType, utSplitType:
+			r.skip(8)
+			r.offset(u.is64)
+		}
+	} else {
+		u.abbrevOff = r.offset(u.is64)
+		u.addrSize = int(r.u8())
+	}
+	u.abbrevEnd = 1 << 62
+	if u.addrSize != 4 && u.addrSize != 8 && u.addrSize != 2 {
+		r.fail("addresses of %d bytes", u.addrSize)
+	}
+	u.die = u.off + uint64(r.p)
+	if u.die > u.end {
+		r.fail("header of %d bytes in a unit of %d", u.die-u.off, u.end-u.off)
+	}
+}
+
+// root reads the first entry of a unit.
+func (u *unit) root() error {
+	u.rootOnce.Do(func() {
+		if u.table, u.rootErr = u.d.abbrevTable(u); u.rootErr != nil {
+			return
+		}
+		var a *abbrev
+		var vals []rootValue
+		err := u.d.secs[secInfo].parse(u.d.opt.Big, u.die, u.end, func(r *reader) {
+			vals = vals[:0]
+			code := r.uleb()
+			if a = u.table.get(code); a == nil {
+				r.fail("no abbreviation %d", code)
+				return
+			}
+			for _, at := range u.table.attrs[a.attr0 : a.attr0+a.nattrs] {
+				v := u.value(r, at)
+				if len(v.b) > 0 {
+					v.b = slices.Clone(v.b[:min(len(v.b), maxName)])
+				}
+				vals = append(vals, rootValue{at.at, v})
+			}
+		})
+		if err != nil {
+			u.rootErr = err
+			return
+		}
+		u.tag = a.tag
+		u.setRoot(vals)
+	})
+	return u.rootErr
+}
+
+type rootValue struct {
+	at uint16
+	v  value
+}
+
+// setRoot takes the attributes of the first entry: those first that others
+// need to be understood.
+func (u *unit) setRoot(vals []rootValue) {
+	u.defaultBases()
+	for _, x := range vals {
+		switch x.at {
+		case atStmtList:
+			u.hasLine, u.line = true, u.lineBase+x.v.u
+		case atLanguage:
+			u.lang = uint16(x.v.u)
+		case atAddrBase, atGNUAddrBase:
+			u.addrBase = x.v.u
+		case atStrOffsetsBase:
+			u.strBase = x.v.u
+		case atRnglistsBase, atGNURangesBase:
+			u.rngBase = x.v.u
+		case atGNUDwoID:
+			u.dwoID = x.v.u
+		}
+	}
+	var pc pcAttrs
+	for _, x := range vals {
+		switch x.at {
+		case atCompDir:
+			u.compDir, _ = u.str(x.v)
+		case atDwoName, atGNUDwoName:
+			u.dwoName, _ = u.str(x.v)
+		case atLowPC:
+			u.low, _ = u.addr(x.v)
+			pc.set(x.at, x.v)
+		case atHighPC, atRanges:
+			pc.set(x.at, x.v)
+		}
+	}
+	u.rngErr = u.eachRange(&pc, func(lo, hi uint64) { u.ranges = append(u.ranges, addrRange{lo, hi}) })
+}
+
+// defaultBases sets where the tables of a unit begin that does not say it.
+func (u *unit) defaultBases() {
+	header := uint64(8)
+	if u.is64 {
+		header = 16
+	}
+	if u.version >= 5 {
+		u.strBase += header
+		u.addrBase = header
+		u.rngBase += header + 4
+	}
+}
+
+// place finds out where the code of each unit is.
+func (d *Data) place() {
+	for i, u := range d.units {
+		if u.kind != utCompile && u.kind != utSkeleton {
+			continue
+		}
+		if err := u.root(); err != nil {
+			d.warn("%s: unit at %#x: %v", d.secs[secInfo].name, u.off, err)
+			continue
+		}
+		if u.rngErr != nil {
+			d.warn("%s: unit at %#x: ranges: %v", d.secs[secInfo].name, u.off, u.rngErr)
+		}
+		if u.tag != tagCompileUnit && u.tag != tagSkeletonUnit {
+			continue
+		}
+		if len(u.ranges) == 0 && (u.table.code || u.dwoName != "") {
+			d.unranged = append(d.unranged, u)
+		}
+		for _, r := range u.ranges {
+			d.ranges = append(d.ranges, unitRange{r.lo, r.hi, 0, int32(i)})
+		}
+		u.ranges = nil
+	}
+	sortRanges(d.ranges)
+}
+
+func sortRanges(rs []unitRange) {
+	slices.SortFunc(rs, func(a, b unitRange) int {
+		if c := cmp.Compare(a.lo, b.lo); c != 0 {
+			return c
+		}
+		return cmp.Compare(b.u, a.u)
+	})
+	var m uint64
+	for i := range rs {
+		m = max(m, rs[i].hi)
+		rs[i].maxHi = m
+	}
+}
+
+// maxCandidates bounds the units tried for one address.
+const maxCandidates = 64
+
+// candidates appends the units whose code holds addr, by their place in the
+// file: of units that claim the same code the first is right, as linkers that
+// fold equal functions keep the first.
+func candidates(rs []unitRange, addr uint64, buf []int32) []int32 {
+	n, _ := slices.BinarySearchFunc(rs, addr, func(r unitRange, a uint64) int {
+		if r.lo <= a {
+			return -1
+		}
+		return 1
+	})
+	for i := n - 1; i >= 0 && rs[i].maxHi > addr && n-i < 1<<16; i-- {
+		if rs[i].hi > addr && len(buf) < maxCandidates {
+			buf = append(buf, rs[i].u)
+		}
+	}
+	slices.Sort(buf)
+	return slices.Compact(buf)
+}
+
+// unitAt returns the unit that holds an offset of .debug_info.
+func (d *Data) unitAt(off uint64) (*unit, error) {
+	if err := d.index(); err != nil {
+		return nil, err
+	}
+	i, ok := slices.BinarySearchFunc(d.units, off, func(u *unit, off uint64) int { return cmp.Compare(u.off, off) })
+	if !ok {
+		i--
+	}
+	if i < 0 || off < d.units[i].die || off >= d.units[i].end {
+		return nil, &decode.Error{Offset: int64(off), Field: d.secs[secInfo].name, Why: "no unit holds it"}
+	}
+	u := d.units[i]
+	return u, u.root()
+}
