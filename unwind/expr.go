@@ -1,5 +1,7 @@
 package unwind
 
+import "github.com/perfark/perfark/objfile"
+
 // Operations of DWARF expressions that call frame information uses (DWARF 5,
 // 7.7.1).
 const (
@@ -104,6 +106,9 @@ func (m *Module) eval(expr []byte, regs *Regs, mem *Stack, bias uint64, push *ui
 				reg = r.uleb()
 			}
 			x, ok := regs.Reg(reg)
+			if reg == m.pcReg() {
+				x, ok = regs.PC, true
+			}
 			off := r.sleb()
 			if !ok {
 				return 0, ErrUnknown
@@ -126,6 +131,19 @@ func (m *Module) eval(expr []byte, regs *Regs, mem *Stack, bias uint64, push *ui
 		v = uint64(uint32(v))
 	}
 	return v, nil
+}
+
+// pcReg is the number under which expressions know the program counter: the
+// rules of PLTs ask where in an entry it is. Behind all registers if they do
+// not.
+func (m *Module) pcReg() uint64 {
+	switch m.machine {
+	case objfile.MachineX86_64:
+		return 16
+	case objfile.Machine386:
+		return 8
+	}
+	return maxRegs
 }
 
 // operate does an operation on the stack st.

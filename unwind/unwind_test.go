@@ -208,6 +208,21 @@ func TestStepFP(t *testing.T) {
 	}
 }
 
+// TestPLT is what ld writes for the entries of a PLT: before the push of the
+// 11th byte the frame is of one word, behind it of two.
+func TestPLT(t *testing.T) {
+	expr := []byte{opBreg0 + 7, 8, opBreg0 + 16, 0, opLit0 + 15, opAnd, opLit0 + 11, opGe, opLit0 + 3, opShl, opPlus}
+	m := &Module{machine: objfile.MachineX86_64, wide: true}
+	var r Regs
+	r.set(7, 0x1000)
+	for pc, want := range map[uint64]uint64{0x5060: 0x1008, 0x506a: 0x1008, 0x506b: 0x1010, 0x506f: 0x1010} {
+		r.PC = pc
+		if got, err := m.eval(expr, &r, &Stack{}, 0, nil); err != nil || got != want {
+			t.Errorf("%#x: got %#x, %v, want %#x", pc, got, err, want)
+		}
+	}
+}
+
 // FuzzRules feeds sections that say anything at all.
 func FuzzRules(f *testing.F) {
 	f.Add([]byte("\x14\x00\x00\x00\x00\x00\x00\x00\x01zR\x00\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\x00\x00"+
