@@ -17,6 +17,7 @@ type builder struct {
 	samples   sampleTable
 
 	cache   []locEntry
+	objects []int32 // of the locations in cache, where stacks are kept
 	waiting []waiting
 	touched uint64 // keeps the compiler from leaving out loads
 
@@ -49,8 +50,6 @@ type (
 		ip    uint64
 		where uint32 // state and mode, plus 1
 		loc   int32
-
-		object int32
 	}
 
 	// A waiting sample has its location looked up together with others: the
@@ -80,6 +79,7 @@ func newBuilder(l *loader, h hasher) *builder {
 		chains:   chainTable{h: h},
 		samples:  sampleTable{h: h},
 		cache:    make([]locEntry, 1<<locCacheBits),
+		objects:  make([]int32, 1<<locCacheBits),
 		waiting:  make([]waiting, 0, waitingMax),
 		sets:     newObjectSets(h, len(l.objects.table)),
 		extraIDs: map[profile.Extra]int32{},
@@ -178,7 +178,7 @@ func (b *builder) flush(w *worker) {
 	for _, i := range missing[:n] {
 		x := &b.waiting[i]
 		x.loc = b.locs.id(x.key, x.hash, locFirst{x.pos, x.ip})
-		*b.entry(x.ip, x.state, x.mode) = locEntry{x.ip, where(x.state, x.mode), x.loc, x.key.object()}
+		*b.entry(x.ip, x.state, x.mode) = locEntry{x.ip, where(x.state, x.mode), x.loc}
 	}
 	b.samples.reserve(len(b.waiting))
 	mask = uint64(len(b.samples.slots) - 1)
@@ -198,11 +198,12 @@ func (b *builder) flush(w *worker) {
 func where(state int32, m mode) uint32 { return uint32(state)<<3 | uint32(m) + 1 }
 
 func (b *builder) entry(ip uint64, state int32, m mode) *locEntry {
-	return b.entryAt(ip, where(state, m))
+	return &b.cache[b.entryAt(ip, where(state, m))]
 }
 
-func (b *builder) entryAt(ip uint64, where uint32) *locEntry {
-	return &b.cache[b.locs.h.mix(ip, uint64(where))>>(64-locCacheBits)]
+// entryAt returns the place of an address in the cache.
+func (b *builder) entryAt(ip uint64, where uint32) uint64 {
+	return b.locs.h.mix(ip, uint64(where)) >> (64 - locCacheBits)
 }
 
 // locKeyAt returns what ip is in a state.
@@ -224,10 +225,12 @@ func (w *worker) locKeyAt(at uint32, ip uint64) locKey {
 // location returns the location of ip.
 func (b *builder) location(w *worker, state int32, m mode, ip, pos uint64) int32 {
 	at := where(state, m)
-	e := b.entryAt(ip, at)
+	i := b.entryAt(ip, at)
+	e := &b.cache[i]
 	if e.ip != ip || e.where != at {
 		k := w.locKeyAt(at, ip)
-		*e = locEntry{ip, at, b.locate(k, b.locs.hash(k), pos, ip), k.object()}
+		*e = locEntry{ip, at, b.locate(k, b.locs.hash(k), pos, ip)}
+		b.objects[i] = k.object()
 	}
 	return e.loc
 }

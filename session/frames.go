@@ -32,6 +32,10 @@ type queued struct {
 	leaf        int32 // place of its frame
 	chain, ends int32 // places where the frames of the call chain begin and end
 	branches    int32 // where those of branches end
+
+	// From place shared on, frames of the call chain are those that stand back
+	// places before: the sample before has the same callers.
+	shared, back int32
 }
 
 // A missing frame is not in the cache.
@@ -64,6 +68,14 @@ func (b *builder) addStack(w *worker, f *frames, pos uint64, group int32) {
 	s.ends = int32(len(q.ips))
 	if s.ends > s.chain && q.ips[s.chain] == c.ip && q.wheres[s.chain] == leaf {
 		s.leaf = s.chain
+	}
+	s.shared = s.ends
+	if n := len(q.samples); n > 0 {
+		p := &q.samples[n-1]
+		s.back = s.ends - p.ends
+		for i, j := s.ends-1, p.ends-1; i >= s.chain && j >= p.chain && q.ips[i] == q.ips[j] && q.wheres[i] == q.wheres[j]; i, j = i-1, j-1 {
+			s.shared = i
+		}
 	}
 	if len(c.branches) > 0 && b.l.index == nil {
 		for i := range c.branches {
@@ -140,40 +152,59 @@ func (b *builder) resolve(w *worker) {
 	}
 	q.locs, q.objs = q.locs[:len(q.ips)], q.objs[:len(q.ips)]
 	q.miss = q.miss[:0]
+	from, objects := int32(0), b.l.index == nil
+	for k := range q.samples {
+		s := &q.samples[k]
+		for i := from; i < s.branches; i++ {
+			if i == s.shared {
+				if i = s.ends; i == s.branches {
+					break
+				}
+			}
+			ip, at := q.ips[i], q.wheres[i]
+			h := b.entryAt(ip, at)
+			if e := &b.cache[h]; e.ip == ip && e.where == at {
+				q.locs[i] = e.loc
+				if objects {
+					q.objs[i] = b.objects[h]
+				}
+				continue
+			}
+			key := w.locKeyAt(at, ip)
+			q.miss = append(q.miss, missing{key, b.locs.hash(key), s.pos, i})
+		}
+		from = s.branches
+	}
 	slots := b.locs.slots
 	if x := b.l.index; x != nil {
 		slots = x.slots
 	}
-	mask := uint64(len(slots) - 1)
-	touched := b.touched
-	from := int32(0)
-	for k := range q.samples {
-		s := &q.samples[k]
-		for i := from; i < s.branches; i++ {
-			ip, at := q.ips[i], q.wheres[i]
-			e := b.entryAt(ip, at)
-			if e.ip == ip && e.where == at {
-				q.locs[i], q.objs[i] = e.loc, e.object
-				continue
-			}
-			key := w.locKeyAt(at, ip)
-			hash := b.locs.hash(key)
-			if mask+1 != 0 {
-				touched += slots[hash&mask].addr
-			}
-			q.miss = append(q.miss, missing{key, hash, s.pos, i})
+	if mask := uint64(len(slots) - 1); len(slots) > 0 {
+		// Nothing but loads, so that the processor has many under way.
+		touched := b.touched
+		for k := range q.miss {
+			touched += slots[q.miss[k].hash&mask].addr
 		}
-		from = s.branches
+		b.touched = touched
 	}
-	b.touched = touched
 	for k := range q.miss {
 		m := &q.miss[k]
 		ip, at := q.ips[m.i], q.wheres[m.i]
-		e := b.entryAt(ip, at)
+		h := b.entryAt(ip, at)
+		e := &b.cache[h]
 		if e.ip != ip || e.where != at {
-			*e = locEntry{ip, at, b.locate(m.key, m.hash, m.pos, ip), m.key.object()}
+			*e = locEntry{ip, at, b.locate(m.key, m.hash, m.pos, ip)}
+			b.objects[h] = m.key.object()
 		}
-		q.locs[m.i], q.objs[m.i] = e.loc, e.object
+		q.locs[m.i], q.objs[m.i] = e.loc, m.key.object()
+	}
+	for k := range q.samples {
+		if s := &q.samples[k]; s.shared < s.ends {
+			copy(q.locs[s.shared:s.ends], q.locs[s.shared-s.back:])
+			if objects {
+				copy(q.objs[s.shared:s.ends], q.objs[s.shared-s.back:])
+			}
+		}
 	}
 }
 
@@ -206,8 +237,9 @@ func (b *builder) flushStacks(w *worker) {
 		touched := b.touched
 		for i := range q.samples {
 			s := &q.samples[i]
-			h := b.chains.hashOf(q.locs[s.chain:s.ends])
-			q.hashes = append(q.hashes, h)
+			q.hashes = append(q.hashes, b.chains.hashOf(q.locs[s.chain:s.ends]))
+		}
+		for _, h := range q.hashes {
 			touched += uint64(b.chains.touch(h))
 		}
 		for _, h := range q.hashes {
@@ -219,8 +251,6 @@ func (b *builder) flushStacks(w *worker) {
 		b.touched = touched
 	}
 	b.samples.reserve(len(q.samples))
-	mask := uint64(len(b.samples.slots) - 1)
-	touched := b.touched
 	for i := range q.samples {
 		s := &q.samples[i]
 		k := sampleKey{q.locs[s.leaf], none, s.group}
@@ -234,6 +264,10 @@ func (b *builder) flushStacks(w *worker) {
 		} else {
 			q.hashes = append(q.hashes, h)
 		}
+	}
+	mask := uint64(len(b.samples.slots) - 1)
+	touched := b.touched
+	for _, h := range q.hashes[:len(q.samples)] {
 		touched += uint64(b.samples.slots[h&mask].count)
 	}
 	b.touched = touched

@@ -168,7 +168,8 @@ func (k *walker) sample(dst []byte, s *perfdata.Sample, pos uint64) []byte {
 	q := &b.queue
 	q.reset()
 	w.pushChain(q, f, c.chain)
-	q.samples = append(q.samples, queued{pos: pos, branches: int32(len(q.ips))})
+	n := int32(len(q.ips))
+	q.samples = append(q.samples, queued{pos: pos, ends: n, branches: n, shared: n})
 	b.resolve(w)
 	e.Frames, e.IPs = q.locs, q.ips
 	for i := range s.Branches {
