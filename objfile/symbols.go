@@ -71,20 +71,23 @@ var ErrOtherProgram = errors.New("the debug file is of another program: its code
 // runtime, the file that was mapped, whose headers place both. The error wraps
 // ErrOtherProgram if the code of the two is not in the same sections.
 func (f *File) SymbolsWith(runtime *File, o SymbolOptions) (*Table, error) {
-	if !f.fits(runtime) {
+	if _, ok := f.Moved(runtime); !ok {
 		return nil, fmt.Errorf("%s: %w", f.name, ErrOtherProgram)
 	}
 	return f.symbols(runtime, o)
 }
 
-// fits reports whether the sections of code in the debug file f are those of
-// runtime, as far as runtime has sections.
-func (f *File) fits(runtime *File) bool {
+// Moved returns how far the code of runtime, the file that was mapped, lies
+// behind that in its debug file f, as linked: what has an address in f has it,
+// and distance more, in runtime. It is not 0 if one of them was prelinked. ok is
+// false if f is not the debug file of runtime: its sections of code are others,
+// as far as runtime has sections.
+func (f *File) Moved(runtime *File) (distance uint64, ok bool) {
 	if f.machine != runtime.machine || f.class != runtime.class || f.big != runtime.big {
-		return false
+		return 0, false
 	}
-	if len(runtime.sections) == 0 {
-		return true
+	if len(runtime.sections) == 0 || f.typ == TypeRel {
+		return 0, true
 	}
 	type place struct{ addr, size uint64 }
 	at := map[string]place{}
@@ -93,15 +96,28 @@ func (f *File) fits(runtime *File) bool {
 			at[s.name] = place{s.addr, s.size}
 		}
 	}
+	first := true
 	for _, s := range f.sections {
 		if s.flags&(shfAlloc|shfExec) != shfAlloc|shfExec {
 			continue
 		}
-		if p, ok := at[s.name]; f.typ != TypeRel && (!ok || p != place{s.addr, s.size}) {
-			return false
+		p, ok := at[s.name]
+		if first {
+			first, distance = false, p.addr-s.addr
+		}
+		if !ok || p.size != s.size || p.addr-s.addr != distance {
+			return 0, false
 		}
 	}
-	return true
+	// All is moved by pages.
+	return distance, distance&0xfff == 0
+}
+
+// fits reports whether f is the debug file of runtime, and both have their code
+// at the same addresses.
+func (f *File) fits(runtime *File) bool {
+	distance, ok := f.Moved(runtime)
+	return ok && distance == 0
 }
 
 func (f *File) symbols(runtime *File, o SymbolOptions) (*Table, error) {
@@ -114,6 +130,7 @@ func (f *File) symbols(runtime *File, o SymbolOptions) (*Table, error) {
 	}
 	if runtime != nil {
 		l.place = runtime
+		l.moved, _ = f.Moved(runtime)
 	} else if o.Space == Offsets && f.misplaced() {
 		return nil, fmt.Errorf("%s: %w", f.name, ErrNoRuntime)
 	}
@@ -150,8 +167,9 @@ func (f *File) misplaced() bool {
 type loader struct {
 	t             Table
 	space         Space
-	self, runtime *File // whose symbols; runtime may be nil
-	place         *File // the one of them whose headers turn addresses into offsets
+	self, runtime *File  // whose symbols; runtime may be nil
+	place         *File  // the one of them whose headers turn addresses into offsets
+	moved         uint64 // see File.Moved
 
 	tables map[*section]rawTable // of dynamic symbols, for stubs
 	loaded map[uint32]uint64     // Loaded: where sections begin
@@ -337,18 +355,26 @@ func (l *loader) rules(f *File) []sectionRule {
 		r.label = strings.Contains(s.name, "text") || strings.Contains(s.name, "data")
 		r.bias, r.known = s.addr-s.off, s.typ != shtNobits
 		if !r.known && i < len(l.place.sections) {
-			if p := l.place.sections[i]; p.addr == s.addr && p.name == s.name && p.typ != shtNobits {
+			if p := l.place.sections[i]; p.addr == s.addr+l.distance(f) && p.name == s.name && p.typ != shtNobits {
 				r.bias, r.known = p.addr-p.off, true
 			}
 		}
 		r.end = math.MaxUint64
 		if s.size > 0 {
-			if off, ok := l.offset(addClamp(s.addr, s.size-1), r); ok {
+			if off, ok := l.offset(addClamp(s.addr+l.distance(f), s.size-1), r); ok {
 				r.end = addClamp(off, 1)
 			}
 		}
 	}
 	return out
+}
+
+// distance returns what the addresses in f lack.
+func (l *loader) distance(f *File) uint64 {
+	if f == l.self {
+		return l.moved
+	}
+	return 0
 }
 
 // offset turns an address into one of the table's space. Addresses outside
@@ -376,7 +402,7 @@ func (l *loader) add(f *File, raw rawTable, xindex []byte) error {
 	if len(l.t.tabs) == maxTables {
 		return fmt.Errorf("more than %d symbol tables", maxTables)
 	}
-	c := symbolReader{l: l, f: f, order: binary.LittleEndian, tab: uint8(len(l.t.tabs)), names: raw.names, xindex: xindex, rules: l.rules(f), opd: l.place.opd(f)}
+	c := symbolReader{l: l, f: f, order: binary.LittleEndian, tab: uint8(len(l.t.tabs)), names: raw.names, xindex: xindex, rules: l.rules(f), opd: l.place.opd(f), moved: l.distance(f)}
 	if f.big {
 		c.order = binary.BigEndian
 	}
@@ -431,6 +457,7 @@ type symbolReader struct {
 	xindex []byte
 	rules  []sectionRule
 	opd    descriptors
+	moved  uint64 // what is added to values
 }
 
 // symbol decodes symbol i of the table (Elf32_Sym, Elf64_Sym) and adds it if
@@ -468,6 +495,7 @@ func (c *symbolReader) symbol(i int, b []byte) {
 	if (f.machine == MachineARM || f.machine == MachineMIPS) && typ == sttFunc {
 		value &^= 1 // Thumb, MIPS16, microMIPS
 	}
+	value += c.moved
 	if c.opd.data != nil && shndx == c.opd.index {
 		if value, shndx = c.opd.code(value, order); shndx == shnUndef {
 			return
