@@ -39,6 +39,12 @@ const (
 	Hidden       Reason = "kernel addresses without a mapping: they were hidden from the one who recorded"
 	NotCode      Reason = "the mapping is not of a file with code"
 	NotPermitted Reason = "the file may not be read"
+
+	// Why there are no lines and no inlined functions.
+	NoDebugInfo Reason = "no debug information"
+	NoLineTable Reason = "debug information without source lines"
+	NoShared    Reason = "the debug information that it shares with other programs (dwz) was not found"
+	NoSplit     Reason = "its split debug information (.dwo or .dwp) was not found"
 )
 
 // hint returns what would give the frames of an object their names, as advice
@@ -68,6 +74,8 @@ func (r Reason) hint(path string) string {
 		return "compile with -fno-omit-frame-pointer, or record with --call-graph dwarf"
 	case NotPermitted:
 		return "as root: perfark archive"
+	case NoDebugInfo, NoLineTable:
+		return "install its debug symbols, or compile with -g"
 	}
 	return ""
 }
@@ -96,6 +104,11 @@ type ObjectOutcome struct {
 	Kallsyms   bool            // names came from kallsyms; Quality means nothing
 	Origins    []string        // where the files used came from
 	Unverified bool            // nothing ties a file used to the recording but its path
+
+	FramesLined int    // distinct locations with a source line; 0 if lines were not asked for
+	LineReason  Reason // why others have none; "" if nothing is known to be missing
+	LineDetail  string // particulars, such as the path of a missing file; "" if there are none
+	LineHint    string // what would help; "" if nothing would
 
 	Reason   Reason   // why frames have no name; Named if all have, or if there are none
 	Detail   string   // particulars, such as the error; "" if there are none
@@ -179,6 +192,12 @@ func (o *Outcome) cover(p *profile.Profile) {
 		x := o.of(objectOf(l))
 		x.Frames++
 		o.Coverage.Frames++
+		for _, f := range p.FramesOf(l) {
+			if f.Line > 0 {
+				x.FramesLined++
+				break
+			}
+		}
 		if l.Func != profile.None {
 			x.FramesNamed++
 			o.Coverage.FramesNamed++
