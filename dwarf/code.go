@@ -140,6 +140,7 @@ func (u *unit) walk(c *unitCode, b []byte) {
 		stack []open
 		ivs   []interval
 		depth int
+		sub   = -1 // depth of the outermost function that is open
 	)
 	for r.p < len(r.b) {
 		at := r.p
@@ -147,6 +148,9 @@ func (u *unit) walk(c *unitCode, b []byte) {
 		if code == 0 {
 			if depth--; depth <= 0 {
 				break
+			}
+			if sub == depth {
+				sub = -1
 			}
 			if n := len(stack); n > 0 && stack[n-1].depth == depth {
 				c.fns[stack[n-1].fn].end = u.die + uint64(r.p)
@@ -189,13 +193,18 @@ func (u *unit) walk(c *unitCode, b []byte) {
 				c.fns = append(c.fns, f)
 			}
 		case kindType:
-			if u.skipType(&r, a, u.die) {
+			if sub >= 0 {
+				u.skipEntry(&r, a) // of a lambda within a function the code is in there
+			} else if u.skipType(&r, a, u.die) {
 				continue
 			}
 		default:
 			u.skipEntry(&r, a)
 		}
 		if a.kids {
+			if sub < 0 && (a.kind == kindCode || a.kind == kindSub) {
+				sub = depth
+			}
 			depth++
 		} else if depth == 0 {
 			break
