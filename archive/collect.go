@@ -126,6 +126,10 @@ func (pl *Plan) readPart(ctx context.Context, p *part, seen io.Writer) error {
 // fresh opens the file of p again.
 func (pl *Plan) fresh(ctx context.Context, p *part) (*store.File, error) {
 	f, err := pl.get(ctx, p.key)
+	if err == nil && p.keep != nil {
+		// Its tables may have moved: what is kept now is kept whole.
+		p.keep, p.original = nil, nil
+	}
 	if err != nil || p.whole == 0 {
 		return f, err
 	}
@@ -197,6 +201,7 @@ type reading struct {
 	elf       bool       // the bytes are an ELF file, perhaps compressed
 	id        buildid.ID // in the notes of these very bytes; "" if there is none
 	goID      string
+	slim      bool // marked as a slim copy
 	quality   objfile.Quality
 	debuglink string // base name of the separate debug file; "" if there is none
 	crc       uint32 // its checksum
@@ -235,7 +240,7 @@ func (c *reading) identify(r io.ReaderAt, name string, l decode.Limits) {
 		return
 	}
 	c.elf = true
-	c.id, c.goID, c.quality = x.BuildID(), x.GoID(), x.Quality()
+	c.id, c.goID, c.quality, c.slim = x.BuildID(), x.GoID(), x.Quality(), x.Slim()
 	c.debuglink, c.crc, _ = x.Debuglink()
 	c.altlink, c.altID, _ = x.Altlink()
 }

@@ -69,7 +69,7 @@ func (pl *Plan) objects() []Object {
 
 // file is the entry of a part in the manifest.
 func (pl *Plan) file(o Object, g []*item, p *part) File {
-	f := File{Kind: p.kind, Size: p.reading.size, SHA256: p.reading.sum, Origin: Name(origin(p.file)), Whole: p.whole}
+	f := File{Kind: p.kind, Size: p.reading.size, SHA256: p.reading.sum, Origin: Name(origin(p.file)), Whole: p.whole, Slim: p.keep != nil || p.reading.slim}
 	if p.kind == store.PerfMap {
 		f.Name = Name(PerfMapName(g[0].pid))
 	} else {
@@ -107,7 +107,7 @@ func (pl *Plan) same(a, b *item) bool {
 	if a.id == "" || a.unverified || x.kind != y.kind {
 		return false
 	}
-	hx, hy := textHash(x.file, pl.o.Limits), textHash(y.file, pl.o.Limits)
+	hx, hy := textHash(whole(x), pl.o.Limits), textHash(whole(y), pl.o.Limits)
 	return hx != "" && hx == hy
 }
 
@@ -120,7 +120,7 @@ func best(g []*item) []*part {
 			i := slices.IndexFunc(out, func(q *part) bool { return q.kind == p.kind })
 			if i < 0 {
 				out = append(out, p)
-			} else if p.quality > out[i].quality {
+			} else if q := out[i]; p.quality > q.quality || p.quality == q.quality && q.reading.slim && !p.reading.slim {
 				out[i] = p
 			}
 		}

@@ -87,6 +87,7 @@ type File struct {
 	SHA256  string     `json:"sha256"`
 	Quality string     `json:"quality,omitempty"` // of an ELF file: an objfile.Quality
 	Whole   int64      `json:"whole,omitempty"`   // size of the original, in bytes, if debug information was left out; else 0
+	Slim    bool       `json:"slim,omitempty"`    // only what this profile needs is there, the rest is zeros
 	Origin  Name       `json:"origin,omitempty"`  // where it was found on the host that packed it
 	Mode    uint32     `json:"mode,omitempty"`    // permissions there; never applied
 	UID     uint32     `json:"uid,omitempty"`     // owner there; never applied

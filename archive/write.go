@@ -234,6 +234,9 @@ func (pl *Plan) Pack(ctx context.Context, name string, o PackOptions) (*Result, 
 		if r.Outcome, err = pl.replay(ctx, m); err != nil {
 			return nil, err
 		}
+		if pl.whole != nil && pl.unslim() {
+			continue
+		}
 		r.Size, err = pl.writeFile(ctx, name, m, o)
 		if err == nil {
 			return r, nil

@@ -90,6 +90,7 @@ type File struct {
 	typ      Type
 	machine  Machine
 	flags    uint32
+	slim     bool
 	entry    uint64
 	ehsize   int64
 	shoff    uint64
@@ -270,6 +271,7 @@ func (f *File) header() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotELF, err)
 	}
+	f.slim = string(ident[slimOffset:]) == slimMark
 	c := decode.NewCursor(b[16:], 16, f.big)
 	f.typ = Type(c.Uint16("e_type"))
 	f.machine = Machine(c.Uint16("e_machine"))
