@@ -70,10 +70,10 @@ type Data struct {
 // objects may share an id (linkers do that) or a path (rebuilt programs).
 type Object struct {
 	ID         buildid.ID `json:"id,omitempty"` // "" if the recording has none
-	Kind       string     `json:"kind"`         // file, kernel, module, vdso, perfmap
+	Kind       string     `json:"kind"`         // file, kernel, module, vdso, perfmap, jitdump
 	Paths      []Name     `json:"paths"`        // as recorded, sorted
 	GoID       string     `json:"goid,omitempty"`
-	PID        int32      `json:"pid,omitempty"` // of a perf map
+	PID        int32      `json:"pid,omitempty"` // of a perf map, or jitdump
 	Unverified bool       `json:"unverified,omitempty"`
 	Samples    uint64     `json:"samples"` // samples with a frame here
 	Files      []File     `json:"files"`

@@ -215,6 +215,8 @@ func (pl *Plan) find(ctx context.Context, i int) {
 		err = pl.add(ctx, it, store.VDSO)
 	case profile.KindPerfMap:
 		err = pl.add(ctx, it, store.PerfMap)
+	case profile.KindJIT:
+		err = pl.add(ctx, it, store.JITDump)
 	default:
 		err = pl.add(ctx, it, store.ELF)
 		if err == nil && !pl.unwanted(it) {
@@ -460,6 +462,8 @@ func kindName(k profile.ObjectKind) string {
 		return "vdso"
 	case profile.KindPerfMap:
 		return "perfmap"
+	case profile.KindJIT:
+		return "jitdump"
 	}
 	return "file"
 }

@@ -73,7 +73,7 @@ func (s *planSource) Get(ctx context.Context, k store.Key) (*store.File, error) 
 	p := s.pl.open[f.Name]
 	return &store.File{
 		ReaderAt: p.file.ReaderAt, Size: p.file.Size, Origin: string(f.Name),
-		Unverified: o.Unverified && k.Kind != store.PerfMap,
+		Unverified: o.Unverified && !isLog(k.Kind),
 		Bound:      o.at(k.Path),
 		Info:       p.file.Info,
 		Close:      func() error { return nil },

@@ -65,7 +65,7 @@ func (c *BuildIDCache) Put(ctx context.Context, k Key, f *File, o PutOptions) (P
 	if k.ID == "" && k.Kind != ELF && k.Kind != VDSO {
 		return PutResult{}, fmt.Errorf("%s: a %s without a build id has no place in a cache", f.Origin, k.Kind)
 	}
-	if k.Kind == PerfMap || k.Kind == Split {
+	if k.Kind == PerfMap || k.Kind == JITDump || k.Kind == Split {
 		return PutResult{}, fmt.Errorf("%s: a %s has no place in a cache", f.Origin, k.Kind)
 	}
 	if _, err := checked(&File{ReaderAt: f.ReaderAt, Size: f.Size, Origin: f.Origin, Close: noClose}, nil, k); err != nil {

@@ -33,6 +33,7 @@ const (
 	NoModule     Reason = "neither kallsyms nor a file of this build id has the module"
 	NoVDSO       Reason = "the vDSO of this kernel was not captured"
 	NoPerfMap    Reason = "code made at run time, without a perf map"
+	NoJITDump    Reason = "code made at run time, whose jitdump file was not found"
 	Deleted      Reason = "the file was deleted"
 	Memfd        Reason = "the program lived in memory only (memfd)"
 	NoMapping    Reason = "no mapping at these addresses: not code, or the stack was not followed rightly"
@@ -64,6 +65,8 @@ func (r Reason) hint(path string) string {
 		return "record and archive as root with sysctl kernel.kptr_restrict=0"
 	case NoKallsyms, OtherBoot:
 		return "on the host that recorded, in the same boot, as root: perfark archive"
+	case NoJITDump:
+		return "on the host that recorded, while the file is there: perfark archive"
 	case NoVDSO:
 		return "on the host that recorded, with the same kernel: perfark archive"
 	case NoPerfMap:

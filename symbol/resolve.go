@@ -334,6 +334,8 @@ func (r *resolver) resolve(ctx context.Context, t *task) {
 		r.module(ctx, t, obj)
 	case profile.KindPerfMap:
 		r.perfMap(ctx, t, obj)
+	case profile.KindJIT:
+		r.jitDump(ctx, t, obj)
 	case profile.KindBPF:
 		t.name(r.p, whole{obj}, 0, asIs)
 	default:

@@ -157,7 +157,11 @@ func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage 
 	}
 	m := c.meter("reading "+name, 0)
 	o.Progress = func(done, total int64, what string) { m.Set(what); m.At(done, total) }
-	res, err := session.Load(ctx, in.File, session.Options{Workers: c.workers, Keep: session.KeepStacks})
+	so := session.Options{Workers: c.workers, Keep: session.KeepStacks}
+	var done func()
+	so.Code, done = c.code(ctx, in)
+	res, err := session.Load(ctx, in.File, so)
+	done()
 	if err != nil {
 		return err
 	}
