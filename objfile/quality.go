@@ -46,6 +46,9 @@ func (q Quality) String() string {
 
 // Quality returns what the file can name.
 func (f *File) Quality() Quality {
+	if f.pe != nil {
+		return f.peQuality()
+	}
 	q := Stripped
 	for i := range f.sections {
 		s := &f.sections[i]
