@@ -115,6 +115,7 @@ type Data struct {
 	abbrevs abbrevCache
 	names   nameCache
 	cache   unitCache
+	dwp     dwpIndex
 
 	altOnce sync.Once
 	alt     *Data

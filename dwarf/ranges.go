@@ -101,6 +101,8 @@ func (u *unit) rangeList(v value, f func(lo, hi uint64)) error {
 		if err != nil {
 			return err
 		}
+	} else {
+		off += u.rngPart
 	}
 	var out []addrRange
 	n := 0

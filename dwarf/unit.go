@@ -32,6 +32,7 @@ type unit struct {
 	addrBase uint64
 	strBase  uint64
 	rngBase  uint64 // of the offsets of .debug_rnglists; of GNU: of .debug_ranges
+	rngPart  uint64 // of its range lists: not 0 in a .dwp file
 	infoBase uint64 // what references between units count from: not 0 in a .dwp file
 	lineBase uint64
 	ranges   []addrRange // of its code
