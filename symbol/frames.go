@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/perfark/perfark/dwarf"
 	"github.com/perfark/perfark/index"
@@ -170,9 +171,19 @@ func (o *opened) Close() {
 // table of a Go program. place is the file that was mapped. Files that have
 // none are passed over.
 func (r *resolver) openLines(ctx context.Context, t *task, obj *profile.Object, files []objectFile, g *goTable, b *decode.Budget) *opened {
+	o := r.openDWARF(ctx, t, obj, files, objfile.Offsets, b)
+	if table := g.get(t); table != nil {
+		o.lines = append(o.lines, goLines{table})
+	}
+	return o
+}
+
+// openDWARF is openLines without the table of a Go program. space is where the
+// addresses of a relocatable file begin.
+func (r *resolver) openDWARF(ctx context.Context, t *task, obj *profile.Object, files []objectFile, space objfile.Space, b *decode.Budget) *opened {
 	o := &opened{}
 	for _, of := range files {
-		data, err := of.f.DWARF(r.dwarfOptions(ctx, o, obj, of, files[0].f, b))
+		data, err := of.f.DWARF(r.dwarfOptions(ctx, o, obj, of, files[0].f, space, b))
 		if err != nil {
 			if !errors.Is(err, dwarf.ErrNoInfo) {
 				t.out.Warnings = append(t.out.Warnings, err.Error())
@@ -183,16 +194,14 @@ func (r *resolver) openLines(ctx context.Context, t *task, obj *profile.Object, 
 		o.lines = append(o.lines, &dwarfLines{data: data, moved: of.moved})
 		break
 	}
-	if table := g.get(t); table != nil {
-		o.lines = append(o.lines, goLines{table})
-	}
 	return o
 }
 
 // dwarfOptions says where the debug information of a file goes on.
-func (r *resolver) dwarfOptions(ctx context.Context, o *opened, obj *profile.Object, of objectFile, runtime *objfile.File, b *decode.Budget) objfile.DWARFOptions {
+func (r *resolver) dwarfOptions(ctx context.Context, o *opened, obj *profile.Object, of objectFile, runtime *objfile.File, space objfile.Space, b *decode.Budget) objfile.DWARFOptions {
 	return objfile.DWARFOptions{
 		Runtime: runtime,
+		Space:   space,
 		Alt:     func() (*dwarf.Data, error) { return r.openAlt(ctx, o, obj, of, b) },
 		Split:   func(u dwarf.SplitUnit) (*dwarf.Data, error) { return r.openSplit(ctx, o, obj, of, u, b) },
 	}
@@ -222,6 +231,66 @@ func (r *resolver) lines(ctx context.Context, t *task, obj *profile.Object, file
 	r.lookUp(ctx, t, o.lines, f.Address, f.FileOffset)
 	t.lineOutcome(o)
 	x.lines = len(o.missing) == 0
+}
+
+// kernelLines gives the locations of a kernel image or a module their frames,
+// if lines are wanted. The addresses in the files are those of the locations
+// and shift more.
+func (r *resolver) kernelLines(ctx context.Context, t *task, obj *profile.Object, files []objectFile, shift uint64, space objfile.Space) {
+	if !r.wantLines() {
+		return
+	}
+	start := time.Now()
+	t.listed = slices.Clone(t.named)
+	t.at = make([]uint64, len(t.locs))
+	for n := range t.at {
+		t.at[n] = t.codeAddr(r.p, n)
+	}
+	x := r.openIndexes(ctx, t, obj, files, nil)
+	defer x.Close()
+	x.shift = shift
+	x.framesKnown(r.p, t)
+	if !slices.Contains(t.framed, false) {
+		return
+	}
+	b := decode.NewBudget(r.o.Limits)
+	o := r.openDWARF(ctx, t, obj, files, space, b)
+	defer o.Close()
+	if len(o.lines) == 0 {
+		t.out.LineReason = NoDebugInfo
+		return
+	}
+	forth := func(a uint64) (uint64, bool) { return a + shift, true }
+	back := func(a uint64) (uint64, bool) { return a - shift, a != 0 }
+	r.lookUp(ctx, t, o.lines, forth, back)
+	t.lineOutcome(o)
+	x.lines = len(o.missing) == 0
+	x.keep(r.p, t, time.Since(start))
+}
+
+// moduleLines gives the locations of a kernel module their frames, if lines
+// are wanted: from its file and its separate debug file, whose code the kernel
+// lays out in a known way.
+func (r *resolver) moduleLines(ctx context.Context, t *task, obj *profile.Object) {
+	if !r.wantLines() || obj.BuildID == "" || obj.Start == 0 {
+		return
+	}
+	b := decode.NewBudget(r.o.Limits)
+	f, sf, err := r.open(ctx, key(obj, store.ELF), b)
+	if err != nil || f.Type() != objfile.TypeRel {
+		closeFile(sf)
+		t.out.LineReason = NoDebugInfo
+		return
+	}
+	defer closeFile(sf)
+	files := []objectFile{{f, sf, 0}}
+	if f.Quality() < objfile.FullDWARF {
+		if d, df, err := r.open(ctx, key(obj, store.Debug), b); err == nil {
+			defer closeFile(df)
+			files = append(files, objectFile{d, df, 0})
+		}
+	}
+	r.kernelLines(ctx, t, obj, files, -obj.Start, objfile.Loaded)
 }
 
 // A goTable is the table of a Go program, read when it is needed.
@@ -288,7 +357,7 @@ func (t *task) lineOutcome(o *opened) {
 			t.out.LineDetail += fmt.Sprintf(" and %d more", n-1)
 		}
 	case o.data == nil || t.lineErr != nil:
-	case !slices.ContainsFunc(t.frames, func(f profile.Frame) bool { return f.Line > 0 }):
+	case len(t.frames) > 0 && !slices.ContainsFunc(t.spans, func(s span) bool { return s.n > 0 && t.frames[s.at].Line > 0 }):
 		t.out.LineReason = NoLineTable
 	}
 }

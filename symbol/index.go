@@ -24,6 +24,7 @@ type indexes struct {
 	list    []*index.File
 	close   []*store.File
 	all     bool
+	shift   uint64 // the addresses of the index are those of the locations and shift more
 	broken  bool   // an index is damaged and should be replaced
 	symbols bool   // task.listed is what the files say
 	lines   bool   // and so are the frames
@@ -123,7 +124,7 @@ func (x *indexes) namesKnown(p *profile.Profile, t *task, addrs []uint64) []uint
 			if t.done[n] {
 				continue
 			}
-			ref, ok, err := f.FindSymbol(p.Locations[l].Addr)
+			ref, ok, err := f.FindSymbol(p.Locations[l].Addr + x.shift)
 			if err == nil && ok {
 				fn, seen := funcs[ref]
 				if !seen {
@@ -176,12 +177,16 @@ func (x *indexes) framesKnown(p *profile.Profile, t *task) {
 			if t.framed[n] {
 				continue
 			}
-			ref, ok, err := f.FindFrames(t.at[n])
+			ref, ok, err := f.FindFrames(t.at[n] + x.shift)
 			if err == nil && ok {
 				if buf, err = f.Frames(ref, buf[:0]); err == nil {
 					list = list[:0]
 					for _, y := range buf {
-						list = append(list, frame{name: y.Linkage, printed: y.Name, start: y.Start, file: y.File, line: line(int(y.Line))})
+						z := frame{name: y.Linkage, printed: y.Name, file: y.File, line: line(int(y.Line))}
+						if y.Start != 0 {
+							z.start = y.Start - x.shift
+						}
+						list = append(list, z)
 					}
 					t.setFrames(p, n, list)
 					t.framed[n] = true
@@ -229,14 +234,14 @@ func (x *indexes) keep(p *profile.Profile, t *task, took time.Duration) {
 				y := index.Frame{Line: uint32(f.Line)}
 				if f.Func != profile.None {
 					fn := &t.funcs[f.Func]
-					y.Name, y.Linkage, y.Start = fn.Name, fn.Linkage, fn.Start
+					y.Name, y.Linkage, y.Start = fn.Name, fn.Linkage, fn.Start+x.shift
 				}
 				if f.File != profile.None {
 					y.File = t.files[f.File]
 				}
 				list = append(list, y)
 			}
-			b.Frames(t.at[n], t.at[n]+1, list)
+			b.Frames(t.at[n]+x.shift, t.at[n]+x.shift+1, list)
 		}
 	}
 	if b.Len() == 0 {

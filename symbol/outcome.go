@@ -195,11 +195,8 @@ func (o *Outcome) cover(p *profile.Profile) {
 		x := o.of(objectOf(l))
 		x.Frames++
 		o.Coverage.Frames++
-		for _, f := range p.FramesOf(l) {
-			if f.Line > 0 {
-				x.FramesLined++
-				break
-			}
+		if f := p.FramesOf(l); len(f) > 0 && f[0].Line > 0 {
+			x.FramesLined++
 		}
 		if l.Func != profile.None {
 			x.FramesNamed++

@@ -109,7 +109,7 @@ func (o *Outcome) explain(p *profile.Profile) {
 		case x.Reason == Named:
 			x.Reason = Gap
 		}
-		if x.FramesLined == x.Frames {
+		if x.FramesLined == x.Frames && x.LineReason != NoShared && x.LineReason != NoSplit {
 			x.LineReason, x.LineDetail = "", ""
 		}
 		x.LineHint = x.LineReason.lineHint(p.Objects[i].Path, x.LineDetail)
