@@ -18,6 +18,13 @@ type unitCode struct {
 	inlines map[int32]*inlines // by function
 }
 
+// Entries of a few bytes can each stand for a function, so these bound how many
+// there are in a unit, and how many are inlined into one.
+const (
+	maxFunctions = 1 << 19
+	maxInlined   = 1 << 18
+)
+
 // A function is a subprogram with code.
 type function struct {
 	die, end uint64 // its entry and those below it, in .debug_info
@@ -179,6 +186,12 @@ func (u *unit) walk(c *unitCode, b []byte) {
 			if err := u.eachRange(&pc, func(lo, hi uint64) { ivs = append(ivs, interval{lo, hi, int32(len(c.fns))}) }); err != nil {
 				u.d.warn("%s: entry at %#x: %v", u.d.secs[secInfo].name, u.die+uint64(at), err)
 			}
+			if len(c.fns) == maxFunctions {
+				u.d.warn("%s: unit at %#x: more than %d functions", u.d.secs[secInfo].name, u.off, maxFunctions)
+				r.end()
+				r.why = "too many functions"
+				ivs = ivs[:n]
+			}
 			if len(ivs) > n {
 				f := function{die: u.die + uint64(at), end: u.die + uint64(r.p), low: ivs[n].lo}
 				if pc.hasLow {
@@ -330,6 +343,11 @@ func (u *unit) walkInlines(f *function, b []byte) *inlines {
 				parent = stack[n-1].node
 			}
 			node := int32(len(in.nodes))
+			if node == maxInlined {
+				u.d.warn("%s: entry at %#x: more than %d functions inlined", u.d.secs[secInfo].name, f.die, maxInlined)
+				r.end()
+				continue
+			}
 			pc, x := u.readInlined(&r, a)
 			x.parent = parent
 			n := len(ivs)
@@ -434,6 +452,7 @@ func (c *unitCache) add(u *unit, n int64) {
 		if c.total <= c.limit/2 {
 			break
 		}
+		v.gone.Store(true)
 		v.code.Store(nil)
 		v.lines.Store(nil)
 		c.total -= c.cost[v]

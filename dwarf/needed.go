@@ -17,7 +17,7 @@ func (d *Data) Needed(addrs []uint64) ([]Piece, error) {
 	if err := d.index(); err != nil {
 		return nil, err
 	}
-	whole := make([]bool, len(d.units))
+	whole := make([]bool, len(d.heads))
 	var todo []int32
 	add := func(i int32) {
 		if !whole[i] {
@@ -32,25 +32,21 @@ func (d *Data) Needed(addrs []uint64) ([]Piece, error) {
 			add(i)
 		}
 	}
-	loose := map[*unit]bool{}
-	for _, u := range d.unranged {
-		loose[u] = true
+	for _, i := range d.unranged {
+		add(i)
 	}
-	ends := make([]uint64, len(d.units)) // of first entries
-	for i, u := range d.units {
-		if loose[u] || u.kind != utCompile && u.kind != utPartial || u.dwoName != "" {
-			add(int32(i))
-			continue
-		}
+	ends := make([]uint64, len(d.heads)) // of first entries
+	for i := range d.heads {
+		u := d.unit(int32(i))
 		end, err := u.rootEnd()
-		if err != nil {
+		if err != nil || u.kind != utCompile && u.kind != utPartial || u.dwoName != "" {
 			add(int32(i))
 			continue
 		}
 		ends[i] = end
 	}
 	for len(todo) > 0 {
-		u := d.units[todo[len(todo)-1]]
+		u := d.unit(todo[len(todo)-1])
 		todo = todo[:len(todo)-1]
 		refs, err := u.references()
 		if err != nil {
@@ -71,7 +67,8 @@ func (d *Data) Needed(addrs []uint64) ([]Piece, error) {
 		}
 	}
 	at := uint64(0)
-	for i, u := range d.units {
+	for i := range d.heads {
+		u := &d.heads[i]
 		keep(at, u.off) // what is no unit stays as it is
 		end := ends[i]
 		if whole[i] {
@@ -87,11 +84,11 @@ func (d *Data) Needed(addrs []uint64) ([]Piece, error) {
 
 // unitIndex returns which unit holds an offset.
 func (d *Data) unitIndex(off uint64) (int32, bool) {
-	i, ok := slices.BinarySearchFunc(d.units, off, func(u *unit, off uint64) int { return cmp.Compare(u.off, off) })
+	i, ok := slices.BinarySearchFunc(d.heads, off, func(h unitHead, off uint64) int { return cmp.Compare(h.off, off) })
 	if !ok {
 		i--
 	}
-	return int32(i), i >= 0 && off < d.units[i].end
+	return int32(i), i >= 0 && off < d.heads[i].end
 }
 
 // rootEnd returns where the first entry of a unit ends.

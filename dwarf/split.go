@@ -40,12 +40,13 @@ func (d *Data) splitFor(skel *unit) (*unit, error) {
 	if err := d.index(); err != nil {
 		return nil, err
 	}
-	for _, u := range d.units {
-		if u.version >= 5 && (u.kind != utSplitCompile || u.dwoID != skel.dwoID) {
+	for i := range d.heads {
+		h := &d.heads[i]
+		if h.version >= 5 && (h.kind != utSplitCompile || h.dwoID != skel.dwoID) {
 			continue
 		}
-		s := &unit{d: d, off: u.off, end: u.end, die: u.die, layout: u.layout, kind: u.kind,
-			abbrevOff: u.abbrevOff, abbrevEnd: u.abbrevEnd, dwoID: u.dwoID, skel: skel}
+		s := h.unit(d)
+		s.skel = skel
 		if err := s.root(); err != nil {
 			return nil, err
 		}
@@ -63,14 +64,16 @@ func (d *Data) splitPacked(skel *unit) (*unit, error) {
 		return nil, fmt.Errorf("no unit in it has the id %016x", skel.dwoID)
 	}
 	info := parts[sectInfo]
-	s := &unit{d: d, off: uint64(info.off), infoBase: uint64(info.off), skel: skel}
+	h := unitHead{off: uint64(info.off)}
 	end := uint64(info.off) + uint64(info.size)
 	if size, _ := d.secs[secInfo].size(); end > uint64(size) {
 		return nil, fmt.Errorf("unit %016x: it ends at %#x of %#x bytes", skel.dwoID, end, size)
 	}
-	if err := d.secs[secInfo].parse(d.opt.Big, s.off, min(end, s.off+unitHeader), func(r *reader) { s.header(r, end) }); err != nil {
+	if err := d.secs[secInfo].parse(d.opt.Big, h.off, min(end, h.off+maxHead), func(r *reader) { h.read(r, end) }); err != nil {
 		return nil, fmt.Errorf("unit %016x: %w", skel.dwoID, err)
 	}
+	s := h.unit(d)
+	s.infoBase, s.skel = h.off, skel
 	a := parts[sectAbbrev]
 	s.abbrevEnd = uint64(a.off) + uint64(a.size)
 	s.abbrevOff += uint64(a.off)
