@@ -360,17 +360,13 @@ func (h *host) jitDump(s *search) *File {
 		f.Unverified = !f.Bound
 		return f
 	}
-	uid := -1
 	if p, err := openProc(h.o.Proc, k.PID); err == nil {
 		defer p.close()
 		if at := started(h.o.Proc, p.start); h.o.Recorded.IsZero() || !at.After(h.o.Recorded.Add(slack)) {
-			uid = p.uid()
-			if f := check(p.openLog(k.Path, uid)); f != nil {
-				return f
-			}
+			return check(p.openLog(k.Path, p.uid()))
 		}
 	}
-	return check(h.openLog(k.Path, uid))
+	return check(h.openLog(k.Path, -1))
 }
 
 // openLog opens a file that the process writes for others, in the process's

@@ -333,7 +333,7 @@ func (r *resolver) resolve(ctx context.Context, t *task) {
 	case profile.KindModule, profile.KindGuestModule:
 		r.module(ctx, t, obj)
 	case profile.KindPerfMap:
-		r.perfMap(ctx, t, obj)
+		r.perfMap(ctx, t, obj, addrs)
 	case profile.KindJIT:
 		r.jitDump(ctx, t, obj)
 	case profile.KindBPF:
@@ -526,7 +526,7 @@ func (t *task) warn(f *objfile.File) {
 }
 
 // perfMap names code that was made at run time.
-func (r *resolver) perfMap(ctx context.Context, t *task, obj *profile.Object) {
+func (r *resolver) perfMap(ctx context.Context, t *task, obj *profile.Object, addrs []uint64) {
 	sf, err := r.get(ctx, key(obj, store.PerfMap))
 	if err != nil {
 		t.out.Reason, t.out.Detail = reason(err, obj)
@@ -536,7 +536,7 @@ func (r *resolver) perfMap(ctx context.Context, t *task, obj *profile.Object) {
 		return
 	}
 	defer closeFile(sf)
-	tab, err := objfile.ReadPerfMap(io.NewSectionReader(sf, 0, sf.Size), decode.NewBudget(r.o.Limits))
+	tab, err := objfile.ReadPerfMap(io.NewSectionReader(sf, 0, sf.Size), addrs, decode.NewBudget(r.o.Limits))
 	if err != nil {
 		t.out.Reason, t.out.Detail = Damaged, err.Error()
 		return
