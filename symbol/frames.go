@@ -104,12 +104,13 @@ func known(list []frame) bool {
 
 // An opened is the debug information of an object, and what was opened for it.
 type opened struct {
-	lines   lineSources
-	data    *dwarf.Data // nil if there is no DWARF
-	mu      sync.Mutex
-	close   []*store.File
-	missing []missingPart // files that the debug information lies in, too
-	splits  map[string]*splitFile
+	lines    lineSources
+	data     *dwarf.Data // nil if there is no DWARF
+	warnings []string
+	mu       sync.Mutex
+	close    []*store.File
+	missing  []missingPart // files that the debug information lies in, too
+	splits   map[string]*splitFile
 }
 
 // A splitFile is a .dwo or .dwp file, opened once for all units in it.
@@ -166,27 +167,27 @@ func (o *opened) Close() {
 	}
 }
 
-// openLines opens the debug information of an object: that of the best of its
-// files, with what it shares with others (dwz) and what was split off, and the
-// table of a Go program. place is the file that was mapped. Files that have
-// none are passed over.
-func (r *resolver) openLines(ctx context.Context, t *task, obj *profile.Object, files []objectFile, g *goTable, b *decode.Budget) *opened {
-	o := r.openDWARF(ctx, t, obj, files, objfile.Offsets, b)
+// openLines adds the table of a Go program to the debug information.
+func openLines(t *task, o *opened, g *goTable) *opened {
+	t.out.Warnings = append(t.out.Warnings, o.warnings...)
 	if table := g.get(t); table != nil {
 		o.lines = append(o.lines, goLines{table})
 	}
 	return o
 }
 
-// openDWARF is openLines without the table of a Go program. space is where the
-// addresses of a relocatable file begin.
-func (r *resolver) openDWARF(ctx context.Context, t *task, obj *profile.Object, files []objectFile, space objfile.Space, b *decode.Budget) *opened {
+// openDWARF opens the debug information of an object: that of the best of its
+// files, with what it shares with others (dwz) and what was split off. The
+// first file is the one that was mapped. space is where the addresses of a
+// relocatable file begin. Files that have none are passed over. It changes
+// nothing in the files.
+func (r *resolver) openDWARF(ctx context.Context, obj *profile.Object, files []objectFile, space objfile.Space, b *decode.Budget) *opened {
 	o := &opened{}
 	for _, of := range files {
 		data, err := of.f.DWARF(r.dwarfOptions(ctx, o, obj, of, files[0].f, space, b))
 		if err != nil {
 			if !errors.Is(err, dwarf.ErrNoInfo) {
-				t.out.Warnings = append(t.out.Warnings, err.Error())
+				o.warnings = append(o.warnings, err.Error())
 			}
 			continue
 		}
@@ -208,8 +209,8 @@ func (r *resolver) dwarfOptions(ctx context.Context, o *opened, obj *profile.Obj
 }
 
 // lines gives the locations of an object that is an ELF file their frames. The
-// first of files is the one that was mapped.
-func (r *resolver) lines(ctx context.Context, t *task, obj *profile.Object, files []objectFile, g *goTable, x *indexes, b *decode.Budget) {
+// first of files is the one that was mapped. open opens the debug information.
+func (r *resolver) lines(ctx context.Context, t *task, open func() *opened, files []objectFile, g *goTable, x *indexes) {
 	t.at = make([]uint64, len(t.locs))
 	for n := range t.at {
 		t.at[n] = t.codeAddr(r.p, n)
@@ -222,8 +223,7 @@ func (r *resolver) lines(ctx context.Context, t *task, obj *profile.Object, file
 	if f.DebugOnly() {
 		return // nothing places its code
 	}
-	o := r.openLines(ctx, t, obj, files, g, b)
-	defer o.Close()
+	o := openLines(t, open(), g)
 	if len(o.lines) == 0 {
 		t.out.LineReason = NoDebugInfo
 		return
@@ -254,8 +254,9 @@ func (r *resolver) kernelLines(ctx context.Context, t *task, obj *profile.Object
 		return
 	}
 	b := decode.NewBudget(r.o.Limits)
-	o := r.openDWARF(ctx, t, obj, files, space, b)
+	o := r.openDWARF(ctx, obj, files, space, b)
 	defer o.Close()
+	t.out.Warnings = append(t.out.Warnings, o.warnings...)
 	if len(o.lines) == 0 {
 		t.out.LineReason = NoDebugInfo
 		return
@@ -456,6 +457,7 @@ func (r *resolver) lookUp(ctx context.Context, t *task, src lineSource, link, un
 		list := todo[len(todo)*part/parts : len(todo)*(part+1)/parts]
 		wg.Go(func() {
 			var buf []frame
+			printed := map[string]string{}
 			for _, n := range list {
 				if ctx.Err() != nil {
 					return
@@ -467,7 +469,17 @@ func (r *resolver) lookUp(ctx context.Context, t *task, src lineSource, link, un
 				var err error
 				buf, err = src.frames(at, buf[:0])
 				for i := range buf {
-					buf[i].start, _ = unlink(buf[i].start)
+					f := &buf[i]
+					f.start, _ = unlink(f.start)
+					if !f.mangled || i == len(buf)-1 && t.listed[n] != profile.None {
+						continue // it has the symbol's name
+					}
+					s, ok := printed[f.name]
+					if !ok {
+						s = objfile.Demangle(f.name)
+						printed[f.name] = s
+					}
+					f.printed = s
 				}
 				got[n], errs[n] = slices.Clone(buf), err
 			}

@@ -24,6 +24,7 @@ const (
 	Ambiguous    Reason = "different programs carry this build id"
 	Stripped     Reason = "stripped: the file has no symbols"
 	Exported     Reason = "stripped: the file has symbols for the functions it exports only"
+	OnlyGo       Reason = "stripped: the file has the names of its Go functions only"
 	NoRuntime    Reason = "only the debug file was found: the program itself is needed too"
 	Gap          Reason = "no symbol at these addresses"
 	Damaged      Reason = "the file cannot be read"
@@ -59,7 +60,7 @@ func (r Reason) hint(path string) string {
 		return "on the host that recorded: perfark buildid-cache --add " + q + ", then perfark archive"
 	case Mismatch, Replaced, Ambiguous, Deleted:
 		return "find the very build that ran: perfark buildid-cache --add FILE, or --symbols DIR"
-	case Stripped, Exported:
+	case Stripped, Exported, OnlyGo:
 		return "install its debug symbols, or: perfark buildid-cache --update UNSTRIPPED-FILE"
 	case Restricted, Hidden:
 		return "record and archive as root with sysctl kernel.kptr_restrict=0"

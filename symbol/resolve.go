@@ -462,6 +462,8 @@ func (r *resolver) file(ctx context.Context, t *task, obj *profile.Object, kind 
 	defer x.Close()
 	addrs = x.namesKnown(r.p, t, addrs)
 	start := time.Now()
+	dwarf, done := r.startDWARF(ctx, obj, files, x, b)
+	defer done()
 	tab, err := symbolsOf(f, debug, addrs, err)
 	t.warn(f)
 	t.warn(debug)
@@ -478,7 +480,7 @@ func (r *resolver) file(ctx context.Context, t *task, obj *profile.Object, kind 
 	}
 	t.listed = slices.Clone(t.named)
 	if r.wantLines() {
-		r.lines(ctx, t, obj, files, g, x, b)
+		r.lines(ctx, t, dwarf, files, g, x)
 	}
 	x.keep(r.p, t, time.Since(start))
 	switch {
@@ -486,8 +488,33 @@ func (r *resolver) file(ctx context.Context, t *task, obj *profile.Object, kind 
 	case t.out.Quality >= objfile.Symtab:
 	case len(t.funcs) == 0 && t.out.Quality < objfile.Dynsym:
 		t.out.Reason = Stripped
+	case t.out.Quality == objfile.GoFuncs:
+		t.out.Reason = OnlyGo
 	default:
 		t.out.Reason = Exported // of those that have no name
+	}
+}
+
+// startDWARF returns a function that opens the debug information of an object,
+// once. It begins to while symbols are read, if it will be needed and there are
+// workers for it. The second function closes what was opened.
+func (r *resolver) startDWARF(ctx context.Context, obj *profile.Object, files []objectFile, x *indexes, b *decode.Budget) (open func() *opened, done func()) {
+	var o *opened
+	var wg sync.WaitGroup
+	run := func() { o = r.openDWARF(ctx, obj, files, objfile.Offsets, b) }
+	if r.wantLines() && r.workers() > 1 && len(x.list) == 0 && len(files) > 0 && !files[0].f.DebugOnly() {
+		wg.Go(run)
+	}
+	open = func() *opened {
+		if wg.Wait(); o == nil {
+			run()
+		}
+		return o
+	}
+	return open, func() {
+		if wg.Wait(); o != nil {
+			o.Close()
+		}
 	}
 }
 
