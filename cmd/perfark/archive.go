@@ -158,8 +158,7 @@ func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage 
 	m := c.meter("reading "+name, 0)
 	o.Progress = func(done, total int64, what string) { m.Set(what); m.At(done, total) }
 	so := session.Options{Workers: c.workers, Keep: session.KeepStacks}
-	var done func()
-	so.Code, done = c.code(ctx, in)
+	done := c.lazyFiles(ctx, in, &so)
 	res, err := session.Load(ctx, in.File, so)
 	done()
 	if err != nil {

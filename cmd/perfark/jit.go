@@ -2,30 +2,34 @@ package main
 
 import (
 	"context"
+	"sync"
 
 	"github.com/perfark/perfark/profile"
 	"github.com/perfark/perfark/session"
 	"github.com/perfark/perfark/store"
 	"github.com/perfark/perfark/symbol"
+	"github.com/perfark/perfark/unwind"
 )
 
-// code returns what gives the code that processes of a recording made at run
-// time, as far as they wrote a jitdump. Nothing is opened before the first is
-// asked for; done closes it.
-func (a *app) code(ctx context.Context, in *input) (log func(*profile.Object) *session.CodeLog, done func()) {
+// lazyFiles gives a load what it needs of files: the code that processes of
+// the recording made at run time, as far as they wrote a jitdump, and the
+// rules by which user stacks are unwound. Nothing is opened before the first
+// is asked for; done closes it.
+func (a *app) lazyFiles(ctx context.Context, in *input, o *session.Options) (done func()) {
 	var open *sources
-	var get func(*profile.Object) *session.CodeLog
-	log = func(o *profile.Object) *session.CodeLog {
-		if get == nil {
-			var src store.Source = store.Multi()
-			if s, err := a.openSources(ctx, in.File, &session.Result{}, in.uid); err == nil {
-				open, src = s, s
-			}
-			get = symbol.Code(ctx, in.sources(src), a.limits)
+	src := sync.OnceValue(func() store.Source {
+		s, err := a.openSources(ctx, in.File, &session.Result{}, in.uid)
+		if err != nil {
+			return store.Multi()
 		}
-		return get(o)
-	}
-	return log, func() {
+		open = s
+		return in.sources(s)
+	})
+	code := sync.OnceValue(func() func(*profile.Object) *session.CodeLog { return symbol.Code(ctx, src(), a.limits) })
+	rules := sync.OnceValue(func() func(*profile.Object) *unwind.Module { return symbol.Rules(ctx, src(), a.limits) })
+	o.Code = func(obj *profile.Object) *session.CodeLog { return code()(obj) }
+	o.Unwind = func(obj *profile.Object) *unwind.Module { return rules()(obj) }
+	return func() {
 		if open != nil {
 			open.Close()
 		}

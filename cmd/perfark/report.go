@@ -66,7 +66,7 @@ type reportCmd struct {
 	ns             bool
 	workers        int
 
-	chains         bool // call chains are needed
+	chains bool // call chains are needed
 
 	given struct{ children, branches, group, skipEmpty, inline *bool }
 }
@@ -129,7 +129,7 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	fs.IntVar(&c.maxStack, "max-stack", 0, "look at most at `N` frames of a call chain (default: 127)")
 	fs.StringVar(&c.ignoreCallees, "ignore-callees", "", "call chains begin at the functions that match `REGEXP`")
 	fs.StringVarP(&c.parent, "parent", "p", "", "add the column parent, of callers that match `REGEXP`")
-	addSwitch(fs, &c.excludeOther, "exclude-other", "x", true, "with --parent: leave out samples without such a caller")
+	addSwitch(fs, &c.excludeOther, "exclude-other", "x", false, "with --parent: leave out samples without such a caller")
 	c.given.inline = addSwitch(fs, &c.inline, "no-inline", "", true, "do not show functions that the compiler put into others")
 	c.given.branches = addSwitch(fs, &c.branches, "branch-stack", "b", false, "count the branches in branch stacks, not samples")
 	addSwitch(fs, &c.memory, "mem-mode", "", false, "show memory accesses")
@@ -201,7 +201,7 @@ func (c *reportCmd) options(cmd *cobra.Command) (o report.Options, err error) {
 	if o.IgnoreCallees, err = compile("--ignore-callees", c.ignoreCallees); err != nil {
 		return o, err
 	}
-	o.OtherParents = !c.excludeOther
+	o.ExcludeOther = c.excludeOther
 	o.MaxStack = cmp.Or(c.maxStack, defaultMaxStack)
 	o.NoInline, o.HideUnresolved, o.Hierarchy = !c.inline, c.hideUnresolved, c.hierarchy
 	o.ShowSamples, o.ShowPeriod, o.ShowCPU = c.showSamples, c.showTotal, c.showCPU
@@ -391,7 +391,7 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 		}
 		o.Sort, parents = append(o.Sort, report.Parent), true
 	case c.parent == "":
-		o.OtherParents = true
+		o.ExcludeOther = false
 	}
 	o.Children = c.children && chains && !special && !c.hierarchy
 	if parents && !chains {
@@ -425,7 +425,9 @@ func (e *multiError) Error() string { return strings.Join(*e, "\n") }
 func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) error {
 	for _, list := range []string{c.sort, c.fields} {
 		if list == "help" {
-			fmt.Fprintln(c.stdout, report.KeyList())
+			for k := report.Key(0); !strings.HasPrefix(k.String(), "key "); k++ {
+				fmt.Fprintln(c.stdout, k)
+			}
 			return nil
 		}
 	}
@@ -520,7 +522,6 @@ func sockets(f *perfdata.File) []int32 {
 	}
 	return out
 }
-
 
 // explain says on standard error what could not be named and why, by object,
 // most samples first, and what the kernel lost.
@@ -618,8 +619,13 @@ func (a *app) load(ctx context.Context, in *input, o session.Options) (*session.
 	}
 	m := a.meter("reading "+in.Name(), size)
 	o.Progress = m.Add
+	done := a.lazyFiles(ctx, in, &o)
 	res, err := session.Load(ctx, in.File, o)
+	done()
 	a.meters.stop()
+	if err == nil {
+		a.untimedCode(res)
+	}
 	return res, err
 }
 
@@ -810,8 +816,9 @@ func jsonReport(in *input, res *session.Result, tables []*report.Table) any {
 	list := []jsonTable{}
 	for _, t := range tables {
 		jt := jsonTable{Events: t.Events, Group: t.Name, Samples: t.Samples, Period: t.Period, Rows: []jsonRow{}}
-		for i := range t.Rows {
-			jt.Rows = append(jt.Rows, rowJSON(t, &t.Rows[i]))
+		for i := range t.Len() {
+			r := t.Row(i)
+			jt.Rows = append(jt.Rows, rowJSON(t, &r))
 		}
 		list = append(list, jt)
 	}
