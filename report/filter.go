@@ -19,7 +19,7 @@ const (
 // filtered returns what becomes of each sample; nil if all count.
 func (b *builder) filtered() []uint8 {
 	f := &b.o.Filter
-	parents := b.o.Parent != nil && !b.o.OtherParents
+	parents := b.o.ExcludeOther && b.parents != nil
 	if f.empty() && !b.o.HideUnresolved && !parents {
 		return nil
 	}

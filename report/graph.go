@@ -7,13 +7,15 @@ import (
 	"github.com/perfark/perfark/internal/escape"
 )
 
-// A grapher draws the call trees of the rows of a table, as ui/stdio/hist.c of
+// A grapher draws the call trees of rows of a table, as ui/stdio/hist.c of
 // perf does.
 type grapher struct {
 	p     *printer
 	t     *Table
 	g     *Graph
-	first int // row of the first of trees
+	rows  []int32 // that are going to be drawn, in order
+	next  int     // the row that comes next
+	first int     // in rows, of the first of trees
 	trees [][]*Branch
 	skip  bool // the first frame: the row shows it
 }
@@ -21,20 +23,28 @@ type grapher struct {
 // treesAtOnce is how many rows' trees are made before they are drawn.
 const treesAtOnce = 4096
 
-func newGrapher(p *printer) *grapher {
+func newGrapher(p *printer, t *Table, rows []int32) *grapher {
 	o := p.b.o
-	sort := o.Sort
-	return &grapher{p: p, t: p.t, g: &o.Graph, skip: len(o.Fields) == 0 && len(sort) > 0 && (sort[0] == Symbol || sort[0] == SymbolSize || sort[0] == SymbolFrom || sort[0] == SymbolTo)}
+	g := &grapher{p: p, t: t, g: &o.Graph, rows: rows}
+	if len(o.Fields) == 0 && len(o.Sort) > 0 {
+		switch o.Sort[0] {
+		case Symbol, SymbolOffset, SymbolSize, SymbolFrom, SymbolTo, SymbolData, SymbolCode:
+			g.skip = true
+		}
+	}
+	return g
 }
 
-// write draws the tree of row i, counted in order.
-func (g *grapher) write(i int) {
+// write draws the tree of the row that comes next.
+func (g *grapher) write() {
+	i := g.next
+	g.next++
 	if g.g.Mode == GraphNone {
 		return
 	}
-	if i < g.first || i >= g.first+len(g.trees) {
+	if i >= g.first+len(g.trees) {
 		g.first = i
-		g.trees = g.t.Trees(i, min(treesAtOnce, g.t.Len()-i))
+		g.trees = g.t.trees(g.rows[i:min(i+treesAtOnce, len(g.rows))])
 	}
 	tree := g.trees[i-g.first]
 	g.trees[i-g.first] = nil
@@ -45,7 +55,7 @@ func (g *grapher) write(i int) {
 	case GraphFlat, GraphFolded:
 		g.chains(tree)
 	default:
-		n := int(g.t.order[i]) * len(g.t.Totals)
+		n := int(g.rows[i]) * len(g.t.Totals)
 		sum := g.t.self[n]
 		if g.t.acc != nil {
 			sum = g.t.acc[n]

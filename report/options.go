@@ -43,18 +43,18 @@ type Options struct {
 	Filter Filter
 
 	// Parent names the callers that the key Parent tells rows apart by: the
-	// innermost that matches. nil means ^sys_|^do_page_fault. If it is set and
-	// OtherParents is not, samples without such a caller are as if Filter had
-	// left them out.
+	// innermost that matches, or the outermost if chains are ByCaller. nil
+	// means ^sys_|^do_page_fault. With ExcludeOther samples without such a
+	// caller are as if Filter had left them out.
 	Parent       *regexp.Regexp
-	OtherParents bool
+	ExcludeOther bool
 
 	// IgnoreCallees makes what matches the begin of the chain: what it called
 	// is left out. nil means nothing.
 	IgnoreCallees *regexp.Regexp
 
-	// MaxStack cuts chains after so many locations from the innermost; 0 does
-	// not cut.
+	// MaxStack cuts chains after so many locations from their begin, which is
+	// the outermost if they are ByCaller, as perf has it; 0 does not cut.
 	MaxStack int
 
 	// HideUnresolved leaves out samples and callers without a name.

@@ -43,11 +43,12 @@ type builder struct {
 
 	// Where a head or a tail comes in the order of its keys, and what decides
 	// if all keys are equal.
-	headRank, tailRank, tailTie []int32
+	headRank, headTie, tailRank, tailTie []int32
 
 	plan []step
 
 	parents   []int32 // by node of the trie +1: function that Options.Parent names
+	before    []int32 // by node of the trie: how many come before it, callers first; nil if chains do not matter
 	codes     []int32 // by place: class in chains; nil until asked for
 	needModes bool
 	depth     bool // chains are there, so that their depth counts in the order
@@ -66,6 +67,9 @@ func newBuilder(p *profile.Profile, o *Options, columns, order []Key) *builder {
 		b.t = newTrie(p, b.s, o)
 	}
 	b.depth = o.Children && o.Graph.Mode != GraphNone
+	if o.Children || o.Graph.Mode != GraphNone {
+		b.before = b.t.preorder()
+	}
 	for _, k := range columns {
 		switch k {
 		case OverheadSys, OverheadUser, OverheadGuestSys, OverheadGuestUser:
@@ -126,7 +130,7 @@ func (b *builder) dims() {
 			b.sampleHd[i] = b.headSet.number(tuple)
 		}
 	}
-	b.headRank, _ = rankTuples(&b.headSet, b.heads)
+	b.headRank, b.headTie = rankTuples(&b.headSet, b.heads)
 	b.tailRank, b.tailTie = rankTuples(&b.tailSet, b.tails)
 	b.makePlan()
 }
@@ -371,9 +375,11 @@ type adder struct {
 	modes  []modes
 	depths []int32 // of the longest chain
 
-	rowOf []int32 // row by tail; right only if rows has that tail there
-	from  int     // first row of the head
-	walk  walk
+	rowOf  []int32 // row by tail; right only if rows has that tail there
+	from   int     // first row of the head
+	walk   walk
+	within []int32 // by tail: how many nodes of the way are in its row
+	keys   []uint64
 }
 
 func newAdder(t *Table) *adder {
@@ -418,6 +424,9 @@ func (a *adder) head(h int32) {
 	b := a.b
 	a.from = len(a.rows)
 	samples := a.t.list[a.t.ends[h]:a.t.ends[h+1]]
+	if b.before != nil {
+		a.arrange(samples)
+	}
 	for _, i := range samples {
 		s := &b.p.Samples[i]
 		place := b.place(s)
@@ -435,6 +444,23 @@ func (a *adder) head(h int32) {
 	}
 	for m := range a.m {
 		a.callers(h, samples, int32(m))
+	}
+}
+
+// arrange puts samples in the order of their chains in the trie.
+func (a *adder) arrange(samples []int32) {
+	b := a.b
+	a.keys = a.keys[:0]
+	for _, i := range samples {
+		k := uint64(uint32(i))
+		if node := b.t.node(&b.p.Samples[i]); node != profile.None {
+			k |= uint64(b.before[node]+1) << 32
+		}
+		a.keys = append(a.keys, k)
+	}
+	slices.Sort(a.keys)
+	for i, k := range a.keys {
+		samples[i] = int32(uint32(k))
 	}
 }
 
@@ -456,176 +482,132 @@ func modeOf(level byte) int {
 // once in each.
 func (a *adder) callers(h int32, samples []int32, member int32) {
 	b := a.b
+	if a.walk.on == nil {
+		a.walk.init(b)
+		a.within = make([]int32, max(b.tailSet.len(), 1))
+	}
 	w := &a.walk
-	w.reset(b)
+	m := int(member)
+	w.enter = func(at *waypoint) {
+		a.within[at.tail]++
+		at.first = a.within[at.tail] == 1
+	}
+	w.leave = func(at *waypoint) {
+		a.within[at.tail]--
+		if !at.first {
+			return
+		}
+		n := a.row(h, at.tail, b.t.nodes[at.node].Location, samples[0])
+		a.acc[n*a.m+m].add(at.total)
+		if b.depth {
+			d := int32(len(w.path))
+			if b.o.Graph.Order == ByCaller {
+				d = at.deep - d + 1
+			}
+			a.depths[n] = max(a.depths[n], d)
+		}
+	}
 	for _, i := range samples {
 		s := &b.p.Samples[i]
 		if a.t.where[s.Event].member != member {
 			continue
 		}
 		c := Count{s.Count, s.Period}
-		tail := b.tailOf[b.place(s)]
-		leaf := a.row(h, tail, b.place(s), i)
+		place := b.place(s)
+		tail := b.tailOf[place]
+		leaf := a.row(h, tail, place, i)
 		node := b.t.node(s)
 		if node == profile.None {
-			a.acc[leaf*a.m+int(member)].add(c)
+			a.acc[leaf*a.m+m].add(c)
 			continue
 		}
-		at := w.add(node)
-		w.self[at].add(c)
-		if !w.has(at, tail) {
-			a.acc[leaf*a.m+int(member)].add(c)
+		w.to(node)
+		w.path[len(w.path)-1].add(c)
+		if a.within[tail] == 0 {
+			a.acc[leaf*a.m+m].add(c)
 		}
 		if b.depth {
-			a.depths[leaf] = max(a.depths[leaf], w.depth[at])
+			a.depths[leaf] = max(a.depths[leaf], int32(len(w.path)))
 		}
 	}
-	w.sum()
-	if b.depth {
-		w.deepest()
-	}
-	first := int32(-1)
-	if len(samples) > 0 {
-		first = samples[0]
-	}
-	for at := range w.nodes {
-		if !w.outermost(int32(at)) {
-			continue
-		}
-		place := b.t.nodes[w.nodes[at]].Location
-		n := a.row(h, w.tail[at], place, first)
-		a.acc[n*a.m+int(member)].add(w.total[at])
-		if b.depth {
-			d := w.depth[at]
-			if b.o.Graph.Order == ByCaller {
-				d = w.deep[at] - d + 1
-			}
-			a.depths[n] = max(a.depths[n], d)
-		}
-	}
-}
-
-// A walk is the part of the trie that the chains of some samples are in.
-// Callers come before what they called.
-type walk struct {
-	b      *builder
-	pos    []int32 // by node of the trie: where it is in nodes; right only if it is there
-	nodes  []int32
-	parent []int32
-	tail   []int32
-	depth  []int32 // from the outermost, which has 1
-	mask   []uint64
-	self   []Count
-	total  []Count
-	deep   []int32 // depth of the deepest below
-	path   []int32
-}
-
-func (w *walk) reset(b *builder) {
-	if w.b == nil {
-		w.b = b
-		w.pos = make([]int32, len(b.t.nodes))
-	}
-	w.nodes, w.parent, w.tail, w.depth, w.mask, w.self, w.total = w.nodes[:0], w.parent[:0], w.tail[:0], w.depth[:0], w.mask[:0], w.self[:0], w.total[:0]
-}
-
-// at returns where a node is, -1 if it is not there.
-func (w *walk) at(node int32) int32 {
-	if at := w.pos[node]; int(at) < len(w.nodes) && w.nodes[at] == node {
-		return at
-	}
-	return -1
-}
-
-// add adds a node and its callers, and returns where it is.
-func (w *walk) add(node int32) int32 {
-	w.path = w.path[:0]
-	at := int32(-1)
-	for ; node != profile.None; node = w.b.t.nodes[node].Caller {
-		if at = w.at(node); at >= 0 {
-			break
-		}
-		w.path = append(w.path, node)
-	}
-	for i := len(w.path) - 1; i >= 0; i-- {
-		n := w.path[i]
-		tail := w.b.tailOf[w.b.t.nodes[n].Location]
-		mask, depth := uint64(0), int32(0)
-		if at >= 0 {
-			mask, depth = w.mask[at], w.depth[at]
-		}
-		w.nodes = append(w.nodes, n)
-		w.parent = append(w.parent, at)
-		w.tail = append(w.tail, tail)
-		w.depth = append(w.depth, depth+1)
-		w.mask = append(w.mask, mask|tailBit(tail))
-		w.self = append(w.self, Count{})
-		at = int32(len(w.nodes) - 1)
-		w.pos[n] = at
-	}
-	return at
-}
-
-func tailBit(tail int32) uint64 { return 1 << (uint64(uint32(tail)) * 0x9e3779b97f4a7c15 >> 58) }
-
-// has reports whether the node at at, or one of its callers, has a tail.
-func (w *walk) has(at, tail int32) bool {
-	bit := tailBit(tail)
-	for ; at >= 0 && w.mask[at]&bit != 0; at = w.parent[at] {
-		if w.tail[at] == tail {
-			return true
-		}
-	}
-	return false
-}
-
-// outermost reports whether no caller of the node at at is in the same row.
-func (w *walk) outermost(at int32) bool {
-	return w.parent[at] < 0 || !w.has(w.parent[at], w.tail[at])
-}
-
-// sum adds up what was counted in the nodes and in what they called.
-func (w *walk) sum() {
-	w.total = append(w.total[:0], w.self...)
-	for at := len(w.nodes) - 1; at >= 0; at-- {
-		if up := w.parent[at]; up >= 0 {
-			w.total[up].add(w.total[at])
-		}
-	}
-}
-
-// deepest finds the depth of the longest chain through each node.
-func (w *walk) deepest() {
-	w.deep = append(w.deep[:0], w.depth...)
-	for at := len(w.nodes) - 1; at >= 0; at-- {
-		if up := w.parent[at]; up >= 0 {
-			w.deep[up] = max(w.deep[up], w.deep[at])
-		}
-	}
+	w.to(profile.None)
 }
 
 // sort puts the rows in order.
 func (t *Table) sort() {
 	b := t.b
+	t.order = make([]int32, len(t.rows))
+	if rest, ok := b.simple(len(t.Totals)); ok {
+		t.sortSimple(rest)
+		return
+	}
+	for i := range t.order {
+		t.order[i] = int32(i)
+	}
+	parallelSort(t.order, b.workers, func(x, y int32) int { return t.compare(int(x), int(y)) })
+}
+
+// simple reports whether rows are ordered by one or two counts of one event,
+// and then by all keys of samples and all keys of code, and returns the steps
+// behind the counts.
+func (b *builder) simple(members int) ([]step, bool) {
+	n := 0
+	for n < len(b.plan) && b.plan[n].on == ofCounts {
+		n++
+	}
+	rest := b.plan[n:]
+	for i, st := range rest {
+		if st.dim >= 0 || st.on == ofCounts || i > 1 {
+			return nil, false
+		}
+	}
+	return rest, members == 1 && n > 0 && n <= 2
+}
+
+// sortSimple is sort for what simple accepts.
+func (t *Table) sortSimple(rest []step) {
+	b := t.b
 	type entry struct {
-		lead uint64 // of what comes first in order, most first, if that is a count
-		row  int32
+		count [2]uint64 // most first
+		keys  uint64    // their place in the order of the keys
+		row   int32
+		depth int32
 	}
 	list := make([]entry, len(t.rows))
-	m := len(t.Totals)
 	for i := range list {
-		list[i].row = int32(i)
-		list[i].lead = ^t.count(i*m+b.groupIndex(m, 0), b.order[0])
-	}
-	parallelSort(list, b.workers, func(x, y entry) int {
-		if x.lead != y.lead {
-			return cmp.Compare(x.lead, y.lead)
+		e, r := &list[i], &t.rows[i]
+		e.row = int32(i)
+		for j := range min(2, len(b.plan)-len(rest)) {
+			e.count[j] = ^t.count(i, b.plan[j].key)
 		}
-		return t.compare(int(x.row), int(y.row))
+		if b.depth && b.plan[0].key == OverheadChildren {
+			e.depth = t.depths[i]
+			if b.o.Graph.Order == ByCaller {
+				e.depth = -e.depth
+			}
+		}
+		head, tail := uint64(b.headTie[r.head]), uint64(b.tailTie[r.tail])
+		if len(rest) > 0 && rest[0].on == ofPlace {
+			e.keys = tail<<32 | head
+		} else {
+			e.keys = head<<32 | tail
+		}
+	}
+	depth := b.depth && b.plan[0].key == OverheadChildren
+	parallelSort(list, b.workers, func(x, y entry) int {
+		if x.count[0] != y.count[0] {
+			return cmp.Compare(x.count[0], y.count[0])
+		}
+		if depth && x.depth != y.depth && t.sameThread(&t.rows[x.row], &t.rows[y.row]) {
+			return cmp.Compare(x.depth, y.depth)
+		}
+		if x.count[1] != y.count[1] {
+			return cmp.Compare(x.count[1], y.count[1])
+		}
+		return cmp.Compare(x.keys, y.keys)
 	})
-	t.order = make([]int32, len(list))
-	for i, e := range list {
-		t.order[i] = e.row
+	for i := range list {
+		t.order[i] = list[i].row
 	}
 }
 
@@ -716,8 +698,8 @@ func (b *builder) tie(x, y *row) int {
 	return cmp.Or(cmp.Compare(b.tailTie[x.tail], b.tailTie[y.tail]), cmp.Compare(x.head, y.head))
 }
 
-// sameThread reports whether two rows are of one thread as far as the sample
-// says that they stand for.
+// sameThread reports whether two rows are of one thread as far as the samples
+// say that they stand for.
 func (t *Table) sameThread(x, y *row) bool {
 	sx, sy := &t.b.p.Samples[x.sample], &t.b.p.Samples[y.sample]
 	if sx.Thread < 0 || sy.Thread < 0 {

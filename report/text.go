@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/perfark/perfark/internal/escape"
 	"github.com/perfark/perfark/profile"
@@ -160,8 +161,6 @@ type printer struct {
 	columns []Key
 	width   []int // per column
 	user    []bool
-	buf     []byte
-	tmp     []byte
 }
 
 func newPrinter(t *Table, o PageOptions, w *bufio.Writer) *printer {
@@ -175,45 +174,99 @@ func newPrinter(t *Table, o PageOptions, w *bufio.Writer) *printer {
 func (p *printer) widths() {
 	p.width = make([]int, len(p.columns))
 	p.user = make([]bool, len(p.columns))
+	dso, bare := -1, false
 	for c, k := range p.columns {
-		p.width[c] = max(p.minWidth(k), len(k.heading()))
+		p.width[c] = max(p.minWidth(k), len(p.t.heading(k)))
 		if c < len(p.o.Widths) && p.o.Widths[c] > 0 {
 			p.width[c], p.user[c] = p.o.Widths[c], true
+			if k.counts() {
+				p.width[c] = max(p.width[c], len(p.t.heading(k)))
+			}
+			continue
 		}
-	}
-	dso := -1
-	for c, k := range p.columns {
 		if k == DSO {
 			dso = c
 		}
+		w, b := p.longest(k)
+		p.width[c] = max(p.width[c], w)
+		bare = bare || b
 	}
-	for i := range p.t.rows {
-		r := &p.t.rows[i]
-		for c, k := range p.columns {
-			if p.user[c] {
-				continue
-			}
-			n := 0
-			switch k {
-			case Comm, DSO, Symbol, PID, TID, SymbolFrom, SymbolTo, DSOFrom, DSOTo, DSOData, SymbolData, SymbolCode, CacheLine,
-				Srcline, Srcfile, SrclineFrom, SrclineTo, Parent, Cgroup, SymbolOffset:
-				p.tmp = p.entry(p.tmp[:0], r, k)
-				n = len(p.tmp)
-			default:
-				continue
-			}
-			if k == DSO && p.b.s.location(r.place).Object == profile.None && string(p.tmp) == UnknownDSO {
-				n = 0
-			}
-			p.width[c] = max(p.width[c], n)
-			if k == Symbol && dso >= 0 && !p.user[dso] && p.o.Separator == "" && p.b.s.funcIndex(r.place) == profile.None {
-				p.width[dso] = max(p.width[dso], unresolvedWidth)
-			}
+	if bare && dso >= 0 && p.o.Separator == "" {
+		p.width[dso] = max(p.width[dso], unresolvedWidth)
+	}
+}
+
+// longest returns the length of the longest entry in a column that is as wide
+// as that, and whether there are addresses without a symbol in it.
+func (p *printer) longest(k Key) (width int, bare bool) {
+	switch k {
+	case Symbol:
+		return p.longestSymbol()
+	case Comm, PID, TID, Cgroup, DSOFrom, DSOTo, DSOData, SymbolFrom, SymbolTo, SymbolData, CacheLine, SrclineFrom, SrclineTo, Parent,
+		DSO, SymbolCode, Srcline, Srcfile, SymbolOffset, AddrFrom, AddrTo:
+	default:
+		return 0, false
+	}
+	// Rows have few values of most keys: each is looked at once.
+	var dims []dim
+	set, tail := &p.b.headSet, k.kind() == ofPlace
+	dims = p.b.heads
+	if tail {
+		dims, set = p.b.tails, &p.b.tailSet
+	}
+	at := -1
+	for i := range dims {
+		if dims[i].key == k {
+			at = i
 		}
 	}
-	if dso >= 0 && len(p.b.o.Filter.DSOs) > 0 {
-		return
+	seen := make(map[int32]bool)
+	var buf []byte
+	for i := range p.t.rows {
+		r := &p.t.rows[i]
+		n := r.head
+		if tail {
+			n = r.tail
+		}
+		code := set.tuple(n)[at]
+		if i > 0 && seen[code] {
+			continue
+		}
+		seen[code] = true
+		if k == DSO && p.b.s.location(r.place).Object == profile.None && p.b.s.dso(p.b.s.location(r.place)).name == UnknownDSO {
+			continue
+		}
+		buf = p.entry(buf[:0], r, k)
+		width = max(width, len(buf))
 	}
+	return width, false
+}
+
+// longestSymbol is longest for the column of symbols.
+func (p *printer) longestSymbol() (width int, bare bool) {
+	extra := 0
+	if p.o.Verbose {
+		extra = len("0x0123456789abcdef k ")
+	}
+	known := make([]int32, len(p.b.p.Functions)) // length of the name
+	for i := range p.t.rows {
+		r := &p.t.rows[i]
+		f := p.b.s.funcIndex(r.place)
+		if f == profile.None {
+			bare = true
+			width = max(width, len("[k] 0x")+unresolvedWidth+extra)
+			continue
+		}
+		if known[f] == 0 {
+			known[f] = int32(len("[k] ") + len(escape.Name(p.b.p.Functions[f].Name)))
+		}
+		n := int(known[f])
+		if p.b.s.inlined(r.place) {
+			n += len(" (inlined)")
+		}
+		width = max(width, n+extra)
+	}
+	return width, bare
 }
 
 // minWidth returns how wide a column is at least.
@@ -221,7 +274,7 @@ func (p *printer) minWidth(k Key) int {
 	events := len(p.t.Totals)
 	switch k {
 	case Overhead, OverheadChildren, OverheadSys, OverheadUser, OverheadGuestSys, OverheadGuestUser:
-		return max(8*events, len(k.heading()))
+		return max(8*events, len(p.t.heading(k)))
 	case Samples, Period:
 		return 12 * events
 	case CPU:
@@ -249,7 +302,7 @@ func (p *printer) heading() {
 		if i > 0 {
 			p.w.WriteString(sep)
 		}
-		h := k.heading()
+		h := p.t.heading(k)
 		if p.user[i] && len(h) > p.width[i] && !k.counts() {
 			h = h[:p.width[i]]
 		}
@@ -289,30 +342,71 @@ func (t *Table) share(row int) float64 {
 	return percent(t.self[n].Period, t.Totals[0].Period)
 }
 
+// rowsAtOnce is how many rows a goroutine writes before they are printed.
+const rowsAtOnce = 4096
+
 // rows writes the rows, and below each its call tree.
 func (p *printer) rows() {
-	g := newGrapher(p)
-	for i, r := range p.t.order {
-		if p.o.PercentLimit > 0 && p.t.share(int(r)) < p.o.PercentLimit {
-			continue
+	rows := p.t.order
+	if p.o.PercentLimit > 0 {
+		rows = nil
+		for _, r := range p.t.order {
+			if p.t.share(int(r)) >= p.o.PercentLimit {
+				rows = append(rows, r)
+			}
 		}
-		p.row(int(r))
-		g.write(i)
+	}
+	g := newGrapher(p, p.t, rows)
+	pages := make([]pageText, p.b.workers)
+	for len(rows) > 0 {
+		var wg sync.WaitGroup
+		for i := range pages {
+			n := min(len(rows), rowsAtOnce)
+			pages[i].rows, rows = rows[:n], rows[n:]
+			wg.Go(func() { pages[i].write(p) })
+		}
+		wg.Wait()
+		for i := range pages {
+			if g.g.Mode == GraphNone {
+				p.w.Write(pages[i].text)
+				continue
+			}
+			from := 0
+			for _, end := range pages[i].ends {
+				p.w.Write(pages[i].text[from:end])
+				from = end
+				g.write()
+			}
+		}
 	}
 }
 
-// row writes a row. All columns but the last are padded; names other than
+// A pageText is some rows, written.
+type pageText struct {
+	rows []int32
+	text []byte
+	ends []int // by row
+}
+
+func (t *pageText) write(p *printer) {
+	t.text, t.ends = t.text[:0], t.ends[:0]
+	for _, r := range t.rows {
+		t.text = p.row(t.text, int(r))
+		t.ends = append(t.ends, len(t.text))
+	}
+}
+
+// row appends a row. All columns but the last are padded; names other than
 // symbols pad themselves, the last one too.
-func (p *printer) row(n int) {
+func (p *printer) row(b []byte, n int) []byte {
 	sep := p.separator()
-	b := p.buf[:0]
 	for c, k := range p.columns {
 		if c > 0 || p.o.Separator == "" {
 			b = append(b, sep...)
 		}
 		at := len(b)
 		var color int
-		b, color = p.cell(b, n, k)
+		b, color = p.cell(b, n, c)
 		if p.user[c] && !k.counts() && len(b)-at > p.width[c] {
 			b = b[:at+p.width[c]]
 		}
@@ -322,9 +416,7 @@ func (p *printer) row(n int) {
 			}
 		}
 	}
-	b = append(b, '\n')
-	p.w.Write(b)
-	p.buf = b
+	return append(b, '\n')
 }
 
 // padded reports whether perf fills a column up with blanks in the last place
@@ -337,55 +429,71 @@ func padded(k Key) bool {
 	return !k.counts()
 }
 
-// cell appends the entry of a row in the column k, and returns how many bytes
-// of it are colours.
-func (p *printer) cell(b []byte, row int, k Key) ([]byte, int) {
+// heading is the title of a column.
+func (t *Table) heading(k Key) string {
+	if k == Overhead && t.acc != nil {
+		return "Self"
+	}
+	return k.heading()
+}
+
+// cell appends the entry of a row in column c, and returns how many bytes of it
+// are colours.
+func (p *printer) cell(b []byte, row, c int) ([]byte, int) {
+	k := p.columns[c]
 	if !k.counts() {
 		return p.entry(b, &p.t.rows[row], k), 0
 	}
 	m := len(p.t.Totals)
 	color := 0
+	width := 12
+	if k != Samples && k != Period {
+		width = max(len(k.heading()), 8)
+	}
+	if p.user[c] {
+		width = p.width[c]
+		if c < len(p.o.Widths) {
+			width = p.o.Widths[c]
+		}
+	}
 	for i := range m {
 		n := row*m + i
-		switch k {
-		case Samples:
-			b = append(b, ' ')
-			b = p.number(b, strconv.FormatUint(p.t.self[n].Samples, 10), 11)
-		case Period:
-			b = append(b, ' ')
-			b = p.number(b, strconv.FormatUint(p.t.self[n].Period, 10), 11)
-		case OverheadChildren:
-			if p.t.acc == nil {
-				b = append(b, ' ')
-				b = p.number(b, "N/A", 7)
-				continue
-			}
-			b, color = p.percent(b, percent(p.t.count(n, k), p.t.Totals[i].Period), p.percentWidth(k), color)
+		switch {
+		case k == Samples:
+			b = p.number(append(b, ' '), p.t.self[n].Samples, width-1)
+		case k == Period:
+			b = p.number(append(b, ' '), p.t.self[n].Period, width-1)
+		case k == OverheadChildren && p.t.acc == nil:
+			b = p.right(append(b, ' '), "N/A", width-1)
 		default:
-			b, color = p.percent(b, percent(p.t.count(n, k), p.t.Totals[i].Period), p.percentWidth(k), color)
+			b, color = p.percent(b, percent(p.t.count(n, k), p.t.Totals[i].Period), width-2, color)
 		}
 	}
 	return b, color
 }
 
-// percentWidth is how wide a percentage of a column is, without the sign.
-func (p *printer) percentWidth(k Key) int {
-	return max(len(k.heading()), 8) - 2
-}
-
+// percent appends a percentage, right-justified unless a separator stands
+// between the columns.
 func (p *printer) percent(b []byte, v float64, width, color int) ([]byte, int) {
 	b = append(b, ' ')
-	start, end := percentColor(v)
+	start, end := "", ""
 	if p.o.Color {
+		start, end = percentColor(v)
 		b = append(b, start...)
 		color += len(start) + len(end)
 	}
-	b = p.number(b, strconv.FormatFloat(v, 'f', 2, 64), width)
-	b = append(b, '%')
-	if p.o.Color {
-		b = append(b, end...)
+	if p.o.Separator == "" {
+		digits := len("0.00")
+		for x := 10.0; x <= v+0.005 && digits < 20; x *= 10 {
+			digits++
+		}
+		for range width - digits {
+			b = append(b, ' ')
+		}
 	}
-	return b, color
+	b = strconv.AppendFloat(b, v, 'f', 2, 64)
+	b = append(b, '%')
+	return append(b, end...), color
 }
 
 // percentColor returns what makes a percentage red from 5 on, green from 0.5
@@ -423,6 +531,9 @@ func (p *printer) entry(b []byte, r *row, k Key) []byte {
 	case Symbol:
 		if p.o.Verbose {
 			b = p.verbose(b, l)
+		}
+		if p.o.Separator == "" {
+			return p.b.appendSymbol(b, r.place)
 		}
 		return p.text(b, p.b.symbolText(r.place))
 	case SymbolOffset:
@@ -487,28 +598,38 @@ func lastName(t *profile.Thread) string {
 	return t.Comm
 }
 
-// symbolText returns what perf prints for the symbol at a place, escaped: the
+// appendSymbol appends what perf prints for the symbol at a place, escaped: the
 // level and the name, or the address where it has none.
-func (b *builder) symbolText(place int32) string {
+func (b *builder) appendSymbol(dst []byte, place int32) []byte {
 	l := b.s.location(place)
 	f := b.s.function(place)
 	if f == nil {
-		return bareText(l.Level, address(b.p, l))
+		return appendBare(dst, l.Level, address(b.p, l))
 	}
-	text := "[" + string(rune(level(l.Level))) + "] " + escape.Name(f.Name)
+	dst = append(dst, '[', level(l.Level), ']', ' ')
+	dst = append(dst, escape.Name(f.Name)...)
 	if b.s.inlined(place) {
-		text += " (inlined)"
+		dst = append(dst, " (inlined)"...)
 	}
-	return text
+	return dst
 }
 
-// bareText returns what perf prints for an address without a name.
-func bareText(lvl byte, addr uint64) string {
-	if addr == 0 { // C's %#.16llx writes no 0x before zero
-		return fmt.Sprintf("[%c] %.*x", level(lvl), unresolvedWidth, addr)
+func (b *builder) symbolText(place int32) string { return string(b.appendSymbol(nil, place)) }
+
+// appendBare appends what perf prints for an address without a name.
+func appendBare(dst []byte, lvl byte, addr uint64) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '[', level(lvl), ']', ' ')
+	if addr != 0 { // C's %#.16llx writes no 0x before zero
+		dst = append(dst, '0', 'x')
 	}
-	return fmt.Sprintf("[%c] %#.*x", level(lvl), unresolvedWidth, addr)
+	for shift := 60; shift >= 0; shift -= 4 {
+		dst = append(dst, hex[addr>>shift&15])
+	}
+	return dst
 }
+
+func bareText(lvl byte, addr uint64) string { return string(appendBare(nil, lvl, addr)) }
 
 func level(l byte) byte {
 	if l == 0 {
@@ -674,11 +795,25 @@ func transactionText(v uint64) string {
 	return strings.Join(parts, " ")
 }
 
-// number appends s, right-justified unless a separator stands between the
+// number appends v, right-justified unless a separator stands between the
 // columns.
-func (p *printer) number(b []byte, s string, width int) []byte {
+func (p *printer) number(b []byte, v uint64, width int) []byte {
 	if p.o.Separator == "" {
-		for n := len(s); n < width; n++ {
+		digits := 1
+		for x := v; x >= 10; x /= 10 {
+			digits++
+		}
+		for range width - digits {
+			b = append(b, ' ')
+		}
+	}
+	return strconv.AppendUint(b, v, 10)
+}
+
+// right is number for text.
+func (p *printer) right(b []byte, s string, width int) []byte {
+	if p.o.Separator == "" {
+		for range width - len(s) {
 			b = append(b, ' ')
 		}
 	}

@@ -51,18 +51,23 @@ type treeMaker struct {
 	min  uint64 // smaller branches are not needed
 
 	// By head, for trees of rows with what was called.
-	kept    []bool
-	kid     []int32
-	sibling []int32
-	begins  [][]int32
-	want    []int32
-	local   []int32
-	stack   []visit
-	below   walk
-	inRow   []bool
-	weight  []Count
-	path    []int32
-	done    int
+	want   []int32 // by tail: 0 if its row is too small for any tree, else its place among the rows whose trees are made +1, or -1
+	last   []int32 // by tail: the innermost kept node on the way +1
+	kept   []keptNode
+	begins [][]int32 // by row: kept nodes where chains begin
+	stack  []visit
+	weight []Count
+	at     int // in kept
+}
+
+// A keptNode is a node of the trie with the samples of a head that can be in
+// trees: its row is large enough. They are in the order of the trie.
+type keptNode struct {
+	node         int32
+	same         int32 // the nearest above in the same row; -1 if there is none
+	kid, sibling int32 // -1: none
+	local, row   int32 // its node in the tree of a row, counted from 1
+	self, total  Count
 }
 
 type visit struct{ at, parent int32 }
@@ -103,7 +108,10 @@ func (b *builder) chainCodes() []int32 {
 		case b.o.Graph.Key == ByAddress:
 			b.codes[i] = c.of(class{1<<61 | uint64(f)<<28 ^ uint64(uint32(l.Object)), l.Addr})
 		case b.o.Graph.Key == BySrcline:
-			b.codes[i] = c.of(class{1<<60 | uint64(f), uint64(lines[i])})
+			b.codes[i] = funcs[f]
+			if file, _ := s.line(int32(i)); file != "" {
+				b.codes[i] = c.of(class{1<<60 | uint64(f), uint64(lines[i])})
+			}
 		default:
 			b.codes[i] = funcs[f]
 		}
@@ -186,7 +194,15 @@ func (t *Table) ofRow(n int) []int32 {
 // own makes the tree of the samples of a row with their whole chains.
 func (m *treeMaker) own(n int) {
 	m.reset()
-	w := &m.walk
+	nodes := m.b.t.nodes
+	w := m.walker()
+	w.enter = func(at *waypoint) {
+		up := int32(0)
+		if n := len(w.path); n > 1 {
+			up = w.path[n-2].local
+		}
+		at.local = m.child(up, nodes[at.node].Location)
+	}
 	for _, i := range m.t.ofRow(n) {
 		s := &m.b.p.Samples[i]
 		node := m.b.t.node(s)
@@ -196,32 +212,26 @@ func (m *treeMaker) own(n int) {
 		c := Count{s.Count, s.Period}
 		if m.b.o.Graph.Order == ByCallee {
 			at := int32(0)
-			for ; node != profile.None; node = m.b.t.nodes[node].Caller {
-				at = m.child(at, m.b.t.nodes[node].Location)
+			for ; node != profile.None; node = nodes[node].Caller {
+				at = m.child(at, nodes[node].Location)
 			}
 			m.nodes[at].self.add(c)
 			continue
 		}
-		if w.b == nil || len(m.nodes) == 1 {
-			w.reset(m.b)
-		}
-		at := w.add(node)
-		for len(m.local) < len(w.nodes) {
-			m.local = append(m.local, 0)
-		}
-		if len(m.nodes) == 1 {
-			m.done = 0
-		}
-		for ; m.done < len(w.nodes); m.done++ {
-			up := int32(0)
-			if w.parent[m.done] >= 0 {
-				up = m.local[w.parent[m.done]]
-			}
-			m.local[m.done] = m.child(up, m.b.t.nodes[w.nodes[m.done]].Location)
-		}
-		m.nodes[m.local[at]].self.add(c)
+		w.to(node)
+		m.nodes[w.path[len(w.path)-1].local].self.add(c)
 	}
+	w.to(profile.None)
 	m.sum()
+}
+
+func (m *treeMaker) walker() *walk {
+	w := &m.walk
+	if w.on == nil {
+		w.init(m.b)
+	}
+	w.enter, w.leave = nil, nil
+	return w
 }
 
 // sum adds up the totals of a tree that has what ends in each node alone.
@@ -237,19 +247,10 @@ func (m *treeMaker) sum() {
 
 // head prepares for the trees of rows of one head with what was called.
 func (m *treeMaker) head(h int32, rows []int) {
-	t, b, w := m.t, m.b, &m.walk
-	w.reset(b)
-	for _, i := range t.list[t.ends[h]:t.ends[h+1]] {
-		s := &b.p.Samples[i]
-		node := b.t.node(s)
-		if t.where[s.Event].member != 0 || node == profile.None {
-			continue
-		}
-		w.self[w.add(node)].add(Count{s.Count, s.Period})
-	}
-	w.sum()
+	t, b := m.t, m.b
 	if m.want == nil {
 		m.want = make([]int32, max(b.tailSet.len(), 1))
+		m.last = make([]int32, len(m.want))
 	}
 	clear(m.want)
 	members := len(t.Totals)
@@ -261,99 +262,126 @@ func (m *treeMaker) head(h int32, rows []int) {
 	for k, n := range rows {
 		m.want[t.rows[n].tail] = int32(k + 1)
 	}
-	m.begins = slices.Grow(m.begins[:0], len(rows))[:len(rows)]
+	for len(m.begins) < len(rows) {
+		m.begins = append(m.begins, nil)
+	}
 	for k := range m.begins {
 		m.begins[k] = m.begins[k][:0]
 	}
-	size := len(w.nodes)
-	m.kept = slices.Grow(m.kept[:0], size)[:size]
-	m.kid = slices.Grow(m.kid[:0], size)[:size]
-	m.sibling = slices.Grow(m.sibling[:0], size)[:size]
-	m.local = slices.Grow(m.local[:0], size)[:size]
-	for at := range size {
-		m.kid[at], m.sibling[at], m.local[at] = -1, -1, 0
-		want := m.want[w.tail[at]]
-		m.kept[at] = want != 0
+	m.kept = m.kept[:0]
+	w := m.walker()
+	w.enter = func(at *waypoint) {
+		want := m.want[at.tail]
 		if want == 0 {
-			continue
+			at.local = -1
+			return
 		}
-		if up := w.parent[at]; up >= 0 {
-			m.sibling[at] = m.kid[up]
-			m.kid[up] = int32(at)
+		at.local = int32(len(m.kept))
+		k := keptNode{node: at.node, same: m.last[at.tail] - 1, kid: -1, sibling: -1}
+		m.last[at.tail] = at.local + 1
+		if n := len(w.path); n > 1 && w.path[n-2].local >= 0 {
+			up := &m.kept[w.path[n-2].local]
+			k.sibling, up.kid = up.kid, at.local
 		}
-		if want > 0 && (b.o.Graph.Order == ByCallee || w.outermost(int32(at))) {
-			m.begins[want-1] = append(m.begins[want-1], int32(at))
+		if want > 0 && (b.o.Graph.Order == ByCallee || k.same < 0) {
+			m.begins[want-1] = append(m.begins[want-1], at.local)
+		}
+		m.kept = append(m.kept, k)
+	}
+	w.leave = func(at *waypoint) {
+		if at.local >= 0 {
+			k := &m.kept[at.local]
+			k.self, k.total = at.self, at.total
+			m.last[at.tail] = k.same + 1
 		}
 	}
+	for _, i := range t.list[t.ends[h]:t.ends[h+1]] {
+		s := &b.p.Samples[i]
+		node := b.t.node(s)
+		if t.where[s.Event].member != 0 || node == profile.None {
+			continue
+		}
+		w.to(node)
+		w.path[len(w.path)-1].add(Count{s.Count, s.Period})
+	}
+	w.to(profile.None)
+}
+
+// find returns which kept node is that of the trie, -1 if there is none. From
+// one call to the next nodes come later in the trie, unless m.at is set back.
+func (m *treeMaker) find(node int32) int32 {
+	before := m.b.before
+	i, ok := slices.BinarySearchFunc(m.kept[m.at:], before[node], func(k keptNode, v int32) int { return cmp.Compare(before[k.node], v) })
+	m.at += i
+	if !ok {
+		return -1
+	}
+	return int32(m.at)
 }
 
 // callees makes the tree of row k of a head: what it called, from its
 // outermost frame on, and the whole chains of its own samples.
 func (m *treeMaker) callees(k, n int) {
-	r := &m.t.rows[n]
 	m.reset()
-	w, t := &m.walk, m.t
+	t, nodes := m.t, m.b.t.nodes
+	row := int32(k + 1)
+	tail := t.rows[n].tail
 	for _, begin := range m.begins[k] {
 		m.stack = append(m.stack[:0], visit{begin, 0})
 		for len(m.stack) > 0 {
 			v := m.stack[len(m.stack)-1]
 			m.stack = m.stack[:len(m.stack)-1]
-			n := m.child(v.parent, m.b.t.nodes[w.nodes[v.at]].Location)
-			m.nodes[n].self.add(w.self[v.at])
-			m.nodes[n].total.add(w.total[v.at])
-			m.local[v.at] = n
-			for kid := m.kid[v.at]; kid >= 0; kid = m.sibling[kid] {
+			at := &m.kept[v.at]
+			n := m.child(v.parent, nodes[at.node].Location)
+			m.nodes[n].self.add(at.self)
+			m.nodes[n].total.add(at.total)
+			at.local, at.row = n, row
+			for kid := at.kid; kid >= 0; kid = m.kept[kid].sibling {
 				m.stack = append(m.stack, visit{kid, n})
 			}
 		}
 	}
 	// The row's own samples are in there with a part of their chains.
-	own := &m.below
-	own.reset(m.b)
+	m.at = 0
+	w := m.walker()
+	w.enter = func(at *waypoint) {
+		up := int32(0)
+		at.first = at.tail == tail
+		if n := len(w.path); n > 1 {
+			up = w.path[n-2].local
+			at.first = at.first || w.path[n-2].first
+		}
+		at.local, at.kept = -1, -1
+		if m.want[at.tail] == 0 {
+			return
+		}
+		if at.first {
+			at.kept = m.find(at.node)
+		}
+		if up >= 0 {
+			at.local = m.child(up, nodes[at.node].Location)
+		}
+	}
+	w.leave = func(at *waypoint) {
+		if at.kept >= 0 && m.kept[at.kept].row == row {
+			x := &m.nodes[m.kept[at.kept].local]
+			x.self.sub(at.self)
+			x.total.sub(at.total)
+		}
+		if at.local >= 0 {
+			x := &m.nodes[at.local]
+			x.self.add(at.self)
+			x.total.add(at.total)
+		}
+	}
 	for _, i := range t.ofRow(n) {
 		s := &m.b.p.Samples[i]
 		if node := m.b.t.node(s); node != profile.None {
-			own.self[own.add(node)].add(Count{s.Count, s.Period})
+			w.to(node)
+			w.path[len(w.path)-1].add(Count{s.Count, s.Period})
 		}
 	}
-	own.sum()
-	m.inRow = slices.Grow(m.inRow[:0], len(own.nodes))[:len(own.nodes)]
-	m.path = slices.Grow(m.path[:0], len(own.nodes))[:len(own.nodes)]
-	for at, node := range own.nodes {
-		up := own.parent[at]
-		m.inRow[at] = own.tail[at] == r.tail || up >= 0 && m.inRow[up]
-		in := w.at(node)
-		m.path[at] = -1
-		if in < 0 || !m.kept[in] {
-			continue
-		}
-		if m.inRow[at] && m.local[in] > 0 {
-			n := &m.nodes[m.local[in]]
-			n.self.sub(own.self[at])
-			n.total.sub(own.total[at])
-		}
-		parent := int32(0)
-		if up >= 0 {
-			if parent = m.path[up]; parent < 0 {
-				continue
-			}
-		}
-		n := m.child(parent, m.b.t.nodes[node].Location)
-		m.nodes[n].self.add(own.self[at])
-		m.nodes[n].total.add(own.total[at])
-		m.path[at] = n
-	}
-	for _, begin := range m.begins[k] {
-		m.stack = append(m.stack[:0], visit{begin, 0})
-		for len(m.stack) > 0 {
-			v := m.stack[len(m.stack)-1]
-			m.stack = m.stack[:len(m.stack)-1]
-			m.local[v.at] = 0
-			for kid := m.kid[v.at]; kid >= 0; kid = m.sibling[kid] {
-				m.stack = append(m.stack, visit{kid, 0})
-			}
-		}
-	}
+	w.to(profile.None)
 }
 
 func (c *Count) sub(d Count) {
@@ -364,59 +392,54 @@ func (c *Count) sub(d Count) {
 // callers makes the tree of row k of a head: what called it, from its
 // innermost frame on.
 func (m *treeMaker) callers(k, n int) {
-	r := &m.t.rows[n]
 	m.reset()
-	w := &m.walk
+	nodes, tails := m.b.t.nodes, m.b.tailOf
+	tail := m.t.rows[n].tail
 	begins := m.begins[k]
-	m.weight = slices.Grow(m.weight[:0], len(w.nodes))[:len(w.nodes)]
+	m.weight = slices.Grow(m.weight[:0], len(m.kept))[:len(m.kept)]
 	for _, at := range begins {
-		m.weight[at] = w.total[at]
+		m.weight[at] = m.kept[at].total
 	}
 	for _, at := range begins {
-		if up := w.parent[at]; up >= 0 && w.has(up, r.tail) {
-			for w.tail[up] != r.tail {
-				up = w.parent[up]
-			}
-			m.weight[up].sub(w.total[at])
+		if up := m.kept[at].same; up >= 0 {
+			m.weight[up].sub(m.kept[at].total)
 		}
 	}
 	// Samples of the row's own whose chain begins elsewhere have all of it.
 	for _, i := range m.t.ofRow(n) {
 		s := &m.b.p.Samples[i]
 		node := m.b.t.node(s)
-		if node == profile.None {
-			continue
-		}
-		at := w.at(node)
-		if at < 0 || w.tail[at] == r.tail {
+		if node == profile.None || tails[nodes[node].Location] == tail {
 			continue
 		}
 		c := Count{s.Count, s.Period}
-		if w.has(at, r.tail) {
-			up := at
-			for w.tail[up] != r.tail {
-				up = w.parent[up]
-			}
-			m.weight[up].sub(c)
+		m.up(node, c)
+		for node != profile.None && tails[nodes[node].Location] != tail {
+			node = nodes[node].Caller
 		}
-		m.up(at, c)
+		if node != profile.None {
+			m.at = 0
+			if at := m.find(node); at >= 0 {
+				m.weight[at].sub(c)
+			}
+		}
 	}
 	for _, at := range begins {
 		if m.weight[at].Samples > 0 {
-			m.up(at, m.weight[at])
+			m.up(m.kept[at].node, m.weight[at])
 		}
 	}
 }
 
-// up adds a chain from a node to the outermost.
-func (m *treeMaker) up(at int32, c Count) {
-	w := &m.walk
+// up adds a chain from a node to the outermost, as far as it can be in a tree.
+func (m *treeMaker) up(node int32, c Count) {
+	nodes := m.b.t.nodes
 	n := int32(0)
-	for ; at >= 0; at = w.parent[at] {
-		if !m.kept[at] {
+	for ; node != profile.None; node = nodes[node].Caller {
+		if m.want[m.b.tailOf[nodes[node].Location]] == 0 {
 			return
 		}
-		n = m.child(n, m.b.t.nodes[w.nodes[at]].Location)
+		n = m.child(n, nodes[node].Location)
 		m.nodes[n].total.add(c)
 	}
 	m.nodes[n].self.add(c)
@@ -493,7 +516,7 @@ func (b *builder) frame(place int32) Frame {
 	f := Frame{Addr: l.IP, Object: l.Object, Inlined: b.s.inlined(place), place: place}
 	if fn := b.s.function(place); fn != nil {
 		f.Name = fn.Name
-		if b.o.Graph.Key != ByFunction {
+		if file, _ := b.s.line(place); b.o.Graph.Key == ByAddress || b.o.Graph.Key == BySrcline && file != "" {
 			f.Line = b.s.srcline(place, false)
 		}
 	}
@@ -502,9 +525,12 @@ func (b *builder) frame(place int32) Frame {
 
 // Trees returns the call trees of n rows from row first on: what is to be
 // drawn of them, in order. A row that has none has a nil.
-func (t *Table) Trees(first, n int) [][]*Branch {
+func (t *Table) Trees(first, n int) [][]*Branch { return t.trees(t.order[first : first+n]) }
+
+// trees is Trees for any rows, by their place in t.rows.
+func (t *Table) trees(rows []int32) [][]*Branch {
 	b := t.b
-	out := make([][]*Branch, n)
+	out := make([][]*Branch, len(rows))
 	if b.o.Graph.Mode == GraphNone || len(b.t.nodes) == 0 {
 		return out
 	}
@@ -519,8 +545,8 @@ func (t *Table) Trees(first, n int) [][]*Branch {
 	var jobs []job
 	ofHead := make(map[int32]int)
 	least := t.minHit()
-	for i := range n {
-		r := int(t.order[first+i])
+	for i, row := range rows {
+		r := int(row)
 		head := t.rows[r].head
 		sum := t.self[r*len(t.Totals)]
 		if t.acc != nil {
