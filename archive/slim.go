@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -206,7 +205,7 @@ func (pl *Plan) mainPart(it *item) *part {
 // the mark of a slim copy.
 func slimFile(f *store.File, keep []objfile.Span) *store.File {
 	c := *f
-	mark, off := objfile.SlimMark()
+	mark, off := objfile.SlimMark(keep)
 	c.ReaderAt = &holes{r: f.ReaderAt, size: f.Size, keep: keep, mark: mark, at: off}
 	return &c
 }
@@ -404,13 +403,4 @@ func whole(p *part) *store.File {
 	c := *p.file
 	c.ReaderAt = p.original
 	return &c
-}
-
-// isSlim reports whether a file is a slim copy that somebody made: it is
-// recognised wherever it is.
-func isSlim(f *store.File) bool {
-	mark, off := objfile.SlimMark()
-	b := make([]byte, off+int64(len(mark)))
-	n, _ := f.ReadAt(b, 0)
-	return n == len(b) && string(b[:4]) == "\x7fELF" && bytes.HasSuffix(b, []byte(mark))
 }

@@ -2,8 +2,10 @@ package objfile
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 
@@ -19,12 +21,25 @@ var ErrNotSlim = errors.New("cannot be made slim")
 // It carries a mark in bytes of the ELF header that are kept for later use and
 // that no reader looks at: the last of e_ident.
 const (
+	slimHash   = 9
 	slimOffset = 12
 	slimMark   = "slim"
 )
 
-// SlimMark returns the bytes that mark a slim file, and where they are in it.
-func SlimMark() (mark string, off int64) { return slimMark, slimOffset }
+// SlimMark returns the bytes that mark a slim file of which the parts in keep
+// are there, and where they are in it: a hash of keep, so that copies made for
+// other profiles begin with other bytes, and the mark itself.
+func SlimMark(keep []Span) (mark string, off int64) {
+	h := fnv.New32a()
+	for _, s := range keep {
+		var b [16]byte
+		binary.LittleEndian.PutUint64(b[:], uint64(s.Start))
+		binary.LittleEndian.PutUint64(b[8:], uint64(s.End))
+		h.Write(b[:])
+	}
+	sum := h.Sum(nil)
+	return string(sum[:slimOffset-slimHash]) + slimMark, slimHash
+}
 
 // Slim reports whether the file is a slim copy: what it does not name may
 // have been left out.
@@ -73,9 +88,14 @@ func (f *File) SlimSpans(o SlimOptions) ([]Span, error) {
 			s.keep(p.off, p.filesz)
 		}
 	}
+	confused := f.confusesPerf()
 	for _, x := range o.Code {
-		if x.End > x.Start && x.Start >= 0 {
-			s.keep(uint64(x.Start), uint64(x.End-x.Start))
+		if x.Start < 0 || x.End <= x.Start {
+			continue
+		}
+		s.keep(uint64(x.Start), uint64(x.End-x.Start))
+		if off, ok := f.offsetOf(uint64(x.Start)); confused && ok {
+			s.keep(off, uint64(x.End-x.Start))
 		}
 	}
 	s.more()
@@ -98,6 +118,23 @@ func (s *slimmer) keep(off, n uint64) {
 		return
 	}
 	s.spans = append(s.spans, Span{int64(off), int64(off + min(n, size-off))})
+}
+
+// confusesPerf reports whether perf annotate takes offsets for addresses in
+// the file, as it does where .text has one that is the other. Code elsewhere is
+// then shown from the wrong place; it is to be shown all the same.
+func (f *File) confusesPerf() bool {
+	x := f.section(".text")
+	return f.typ == TypeDyn && x != nil && x.addr == x.off
+}
+
+// offsetOf returns where in the file an address is; ok is false if nowhere.
+func (f *File) offsetOf(addr uint64) (off uint64, ok bool) {
+	p, ok := f.load(addr)
+	if !ok || addr-p.vaddr >= p.filesz {
+		return 0, false
+	}
+	return addr - p.vaddr + p.off, true
 }
 
 // more keeps what o.More has in common with sections in memory.
@@ -284,6 +321,18 @@ func (s *slimmer) info(x *section) error {
 		s.keep(x.off+p.Start, p.End-p.Start)
 	}
 	return nil
+}
+
+// CodeSpans returns where the code is in a file.
+func (f *File) CodeSpans() []Span {
+	var out []Span
+	for i := range f.sections {
+		x := &f.sections[i]
+		if x.flags&(shfAlloc|shfExec) == shfAlloc|shfExec && x.typ != shtNobits && x.off < uint64(f.size) {
+			out = append(out, Span{int64(x.off), int64(x.off + min(x.size, uint64(f.size)-x.off))})
+		}
+	}
+	return merge(out)
 }
 
 // merge sorts spans and joins those that touch.
