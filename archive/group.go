@@ -42,6 +42,11 @@ func (pl *Plan) objects() []Object {
 		for _, it := range g {
 			o.Paths = append(o.Paths, Name(it.path))
 			o.Samples += it.samples
+			if it.id == "" && it.object >= 0 {
+				if p := &pl.profile.Objects[it.object]; p.Ino != 0 {
+					o.Inodes = append(o.Inodes, Inode{p.Maj, p.Min, p.Ino, p.InoGen})
+				}
+			}
 		}
 		slices.Sort(o.Paths)
 		o.Paths = slices.Compact(o.Paths)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -77,6 +78,23 @@ type Object struct {
 	Unverified bool       `json:"unverified,omitempty"`
 	Samples    uint64     `json:"samples"` // samples with a frame here
 	Files      []File     `json:"files"`
+
+	// Inodes are those that were mapped, if the recording has no id but knows
+	// them: all that tells two programs of one path apart.
+	Inodes []Inode `json:"inodes,omitempty"`
+}
+
+// An Inode is a file as a recording identifies it.
+type Inode struct {
+	Maj        uint32 `json:"maj"` // of the device
+	Min        uint32 `json:"min"`
+	Number     uint64 `json:"ino"`
+	Generation uint64 `json:"gen,omitempty"` // 0 if unknown
+}
+
+// isInode reports whether o may be the inode that k asks for.
+func (o *Object) isInode(k store.Key) bool {
+	return k.Ino == 0 || len(o.Inodes) == 0 || slices.Contains(o.Inodes, Inode{k.Maj, k.Min, k.Ino, k.InoGen})
 }
 
 // A File is a file of an object and a member of the archive.

@@ -214,7 +214,7 @@ func wanted(o *Object, k store.Key) bool {
 	case k.ID != "":
 		return o.ID.Match(k.ID)
 	}
-	return o.ID == "" && o.at(k.Path)
+	return o.ID == "" && o.at(k.Path) && o.isInode(k)
 }
 
 // at reports whether o was recorded under a path. Without a manifest the path
