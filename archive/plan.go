@@ -57,6 +57,7 @@ type PlanOptions struct {
 	Exclude       []buildid.ID // objects to leave out
 	Verified      bool         // leave out what no Build ID ties to the recording
 	MaxObjectSize int64        // largest file to take, in bytes; 0 means no limit
+	Index         bool         // put in what is known of the addresses of the profile, see package index
 	Slim          bool         // leave out what this profile does not need of a file
 	DebugInfo     DebugInfo
 	Vmlinux       bool          // take the kernel image too

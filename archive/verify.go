@@ -134,6 +134,11 @@ func (v *verifier) file(ctx context.Context, obj *Object, f *File) error {
 	if carriesID(f.Kind) && obj.ID != "" && !r.id.Match(obj.ID) {
 		v.defect(f.Name, "carries build id %s, want %s", orNone(r.id), obj.ID)
 	}
+	if f.Kind == store.Index {
+		if err := checkIndex(m, obj.ID); err != nil {
+			v.defect(f.Name, "%v", err)
+		}
+	}
 	if obj.ID == "" && !isLog(f.Kind) {
 		// Objects without an id stand under the hash of their main file.
 		if dir := path.Base(path.Dir(string(f.Name))); f.Kind == store.ELF && dir != r.sum {

@@ -42,6 +42,7 @@ type archiveCmd struct {
 	maxObject    sizeValue
 	dryRun       bool
 	slim         bool
+	index        bool
 	debugInfo    string
 	vmlinux      string
 	allowMissing bool
@@ -92,6 +93,7 @@ or the archive could not be written: then there is no file, and an older one sta
 	fs.BoolVar(&c.verified, "verified", false, "leave out objects that no Build ID ties to the recording, as perf archive does")
 	fs.Var(&c.maxObject, "max-object-size", "pack files larger than `SIZE` without their debug information, or not at all (default: no limit)")
 	fs.BoolVar(&c.slim, "slim", false, "pack slim copies: of each file only what this recording needs, zeros for the rest")
+	fs.BoolVar(&c.index, "index", false, "pack what is known of the addresses of this recording: names, lines and inlined functions are there at once, also where no debug files are packed")
 	fs.BoolVarP(&c.dryRun, "dry-run", "n", false, "say what would be packed and what is missing; write nothing")
 	fs.StringVar(&c.debugInfo, "debug-info", "all", "pack separate debug files of `WHICH` objects: none, hot (1% of the samples) or all")
 	fs.StringVar(&c.vmlinux, "vmlinux", "", "pack the kernel image too: `FILE`, or that found by its Build ID")
@@ -111,7 +113,7 @@ func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage 
 		return err
 	}
 	o := archive.PlanOptions{
-		Tool: "perfark " + version(), MaxObjectSize: int64(c.maxObject), Verified: c.verified, Slim: c.slim, Workers: c.workers, Limits: c.limits,
+		Tool: "perfark " + version(), MaxObjectSize: int64(c.maxObject), Verified: c.verified, Slim: c.slim, Index: c.index, Workers: c.workers, Limits: c.limits,
 		Vmlinux: vmlinux, VmlinuxFile: c.vmlinux,
 		Command: c.command(name),
 	}
