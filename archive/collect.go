@@ -126,6 +126,10 @@ func (pl *Plan) readPart(ctx context.Context, p *part, seen io.Writer) error {
 // fresh opens the file of p again.
 func (pl *Plan) fresh(ctx context.Context, p *part) (*store.File, error) {
 	f, err := pl.get(ctx, p.key)
+	if err == nil && p.keep != nil {
+		// Its tables may have moved: what is kept now is kept whole.
+		p.keep, p.original = nil, nil
+	}
 	if err != nil || p.whole == 0 {
 		return f, err
 	}
@@ -156,7 +160,7 @@ func (pl *Plan) drop(it *item, p *part, err error) {
 // companion reports whether p only adds to another file: debug information.
 func (p *part) companion() bool {
 	switch p.kind {
-	case store.ELF, store.Kallsyms, store.VDSO, store.PerfMap:
+	case store.ELF, store.Kallsyms, store.VDSO, store.PerfMap, store.JITDump:
 		return false
 	}
 	return true
@@ -197,6 +201,7 @@ type reading struct {
 	elf       bool       // the bytes are an ELF file, perhaps compressed
 	id        buildid.ID // in the notes of these very bytes; "" if there is none
 	goID      string
+	slim      bool // marked as a slim copy
 	quality   objfile.Quality
 	debuglink string // base name of the separate debug file; "" if there is none
 	crc       uint32 // its checksum
@@ -235,14 +240,14 @@ func (c *reading) identify(r io.ReaderAt, name string, l decode.Limits) {
 		return
 	}
 	c.elf = true
-	c.id, c.goID, c.quality = x.BuildID(), x.GoID(), x.Quality()
+	c.id, c.goID, c.quality, c.slim = x.BuildID(), x.GoID(), x.Quality(), x.Slim()
 	c.debuglink, c.crc, _ = x.Debuglink()
 	c.altlink, c.altID, _ = x.Altlink()
 }
 
 // carriesID reports whether files of kind are ELF files with an id.
 func carriesID(kind store.Kind) bool {
-	return kind != store.Kallsyms && kind != store.PerfMap && kind != store.Index
+	return kind != store.Kallsyms && !isLog(kind) && kind != store.Index
 }
 
 // stream copies size bytes of r to w. A file that ends early has changed.

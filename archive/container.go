@@ -114,6 +114,16 @@ func ObjectName(recorded string, id buildid.ID, sum string, kind store.Kind) str
 // PerfMapName returns the name of a perf map in the tree.
 func PerfMapName(pid int32) string { return fmt.Sprintf("%s/jit/perf-%d.map", ownDir, pid) }
 
+// JITDumpName returns the name of a jitdump in the tree. sum is the SHA-256 of
+// its contents, in hex.
+func JITDumpName(pid int32, sum string) string {
+	return fmt.Sprintf("%s/jit/%d-%.16s.dump", ownDir, pid, sum)
+}
+
+// isLog reports whether files of a kind are what a process wrote about its own
+// code. They stand in ownDir, and are for its user only.
+func isLog(k store.Kind) bool { return k == store.PerfMap || k == store.JITDump }
+
 // LinkName returns the name in the tree of the link that leads from an id to
 // its directory, and where it leads: .build-id/xx/rest and ../../<dir>.
 func LinkName(id buildid.ID, file string) (name, target string) {

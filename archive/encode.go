@@ -76,12 +76,12 @@ func outEntries(m *Manifest, c Contents, f Format) ([]outEntry, error) {
 				return nil, err
 			}
 			mode := int64(0o644)
-			if f.Kind == store.Kallsyms || f.Kind == store.PerfMap {
+			if f.Kind == store.Kallsyms || isLog(f.Kind) {
 				mode = 0o600
 			}
 			out = append(out, outEntry{name: prefix + string(f.Name), typ: tar.TypeReg, mode: mode, size: f.Size,
 				sum: f.SHA256, open: func() (io.ReadCloser, error) { return c.File(f) }})
-			if d := path.Dir(string(f.Name)); f.Kind != store.PerfMap && !dirs[d] {
+			if d := path.Dir(string(f.Name)); !isLog(f.Kind) && !dirs[d] {
 				dirs[d] = true
 				out = append(out, outEntry{name: prefix + d + "/", typ: tar.TypeDir, mode: 0o755})
 			}
@@ -110,7 +110,7 @@ func checkPlace(f *File) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
-	if f.Kind == store.PerfMap && mapPattern.MatchString(name) {
+	if f.Kind == store.PerfMap && mapPattern.MatchString(name) || f.Kind == store.JITDump && dumpPattern.MatchString(name) {
 		return nil
 	}
 	_, _, _, err := splitObject(name)

@@ -33,7 +33,7 @@ func (pl *Plan) objects() []Object {
 	var out []Object
 	for _, g := range groups {
 		o := Object{ID: g[0].id, Kind: kindName(g[0].kind), PID: g[0].pid, Unverified: g[0].unverified}
-		if o.Kind != "perfmap" {
+		if o.Kind != "perfmap" && o.Kind != "jitdump" {
 			o.PID = 0
 		}
 		if o.Unverified {
@@ -42,6 +42,11 @@ func (pl *Plan) objects() []Object {
 		for _, it := range g {
 			o.Paths = append(o.Paths, Name(it.path))
 			o.Samples += it.samples
+			if it.id == "" && it.object >= 0 {
+				if p := &pl.profile.Objects[it.object]; p.Ino != 0 {
+					o.Inodes = append(o.Inodes, Inode{p.Maj, p.Min, p.Ino, p.InoGen})
+				}
+			}
 		}
 		slices.Sort(o.Paths)
 		o.Paths = slices.Compact(o.Paths)
@@ -69,10 +74,13 @@ func (pl *Plan) objects() []Object {
 
 // file is the entry of a part in the manifest.
 func (pl *Plan) file(o Object, g []*item, p *part) File {
-	f := File{Kind: p.kind, Size: p.reading.size, SHA256: p.reading.sum, Origin: Name(origin(p.file)), Whole: p.whole}
-	if p.kind == store.PerfMap {
+	f := File{Kind: p.kind, Size: p.reading.size, SHA256: p.reading.sum, Origin: Name(origin(p.file)), Whole: p.whole, Slim: p.keep != nil || p.reading.slim}
+	switch p.kind {
+	case store.PerfMap:
 		f.Name = Name(PerfMapName(g[0].pid))
-	} else {
+	case store.JITDump:
+		f.Name = Name(JITDumpName(g[0].pid, p.reading.sum))
+	default:
 		f.Name = Name(ObjectName(string(o.Paths[0]), o.ID, g[0].parts[0].reading.sum, p.kind))
 	}
 	if p.reading.elf {
@@ -97,8 +105,11 @@ func (pl *Plan) same(a, b *item) bool {
 	if a.id != b.id || a.kind != b.kind || a.unverified != b.unverified {
 		return false
 	}
-	if a.kind == profile.KindPerfMap {
+	switch a.kind {
+	case profile.KindPerfMap:
 		return a.pid == b.pid
+	case profile.KindJIT:
+		return a.pid == b.pid && a.path == b.path && a.parts[0].reading.sum == b.parts[0].reading.sum
 	}
 	x, y := a.parts[0], b.parts[0]
 	if x.reading.sum == y.reading.sum {
@@ -107,7 +118,7 @@ func (pl *Plan) same(a, b *item) bool {
 	if a.id == "" || a.unverified || x.kind != y.kind {
 		return false
 	}
-	hx, hy := textHash(x.file, pl.o.Limits), textHash(y.file, pl.o.Limits)
+	hx, hy := textHash(whole(x), pl.o.Limits), textHash(whole(y), pl.o.Limits)
 	return hx != "" && hx == hy
 }
 
@@ -120,7 +131,7 @@ func best(g []*item) []*part {
 			i := slices.IndexFunc(out, func(q *part) bool { return q.kind == p.kind })
 			if i < 0 {
 				out = append(out, p)
-			} else if p.quality > out[i].quality {
+			} else if q := out[i]; p.quality > q.quality || p.quality == q.quality && q.reading.slim && !p.reading.slim {
 				out[i] = p
 			}
 		}

@@ -194,6 +194,7 @@ var (
 	linkPattern     = regexp.MustCompile(`^\.build-id/([0-9a-f]{2})/([0-9a-f]{1,126})$`)
 	manifestPattern = regexp.MustCompile(`^\.perfark/[0-9a-f]{16}\.json$`)
 	mapPattern      = regexp.MustCompile(`^\.perfark/jit/perf-([0-9]{1,10})\.map$`)
+	dumpPattern     = regexp.MustCompile(`^\.perfark/jit/([0-9]{1,10})-[0-9a-f]{16}\.dump$`)
 )
 
 // add takes an entry that has a place, and refuses all others.
@@ -230,7 +231,7 @@ func (x *index) add(e *inEntry) error {
 			return fmt.Errorf("entry %q: its contents belong under the name %q", name, want)
 		}
 		return nil
-	case mapPattern.MatchString(name):
+	case mapPattern.MatchString(name), dumpPattern.MatchString(name):
 	default:
 		if _, _, _, err := splitObject(name); err != nil {
 			return err
@@ -404,6 +405,12 @@ func matchKind(o *Object, f *File) error {
 	name := string(f.Name)
 	if m := mapPattern.FindStringSubmatch(name); m != nil {
 		if f.Kind != store.PerfMap || m[1] != strconv.Itoa(int(o.PID)) {
+			return fmt.Errorf("the manifest takes %q for the %q of process %d", name, f.Kind, o.PID)
+		}
+		return nil
+	}
+	if m := dumpPattern.FindStringSubmatch(name); m != nil {
+		if f.Kind != store.JITDump || m[1] != strconv.Itoa(int(o.PID)) {
 			return fmt.Errorf("the manifest takes %q for the %q of process %d", name, f.Kind, o.PID)
 		}
 		return nil

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -70,13 +71,30 @@ type Data struct {
 // objects may share an id (linkers do that) or a path (rebuilt programs).
 type Object struct {
 	ID         buildid.ID `json:"id,omitempty"` // "" if the recording has none
-	Kind       string     `json:"kind"`         // file, kernel, module, vdso, perfmap
+	Kind       string     `json:"kind"`         // file, kernel, module, vdso, perfmap, jitdump
 	Paths      []Name     `json:"paths"`        // as recorded, sorted
 	GoID       string     `json:"goid,omitempty"`
-	PID        int32      `json:"pid,omitempty"` // of a perf map
+	PID        int32      `json:"pid,omitempty"` // of a perf map, or jitdump
 	Unverified bool       `json:"unverified,omitempty"`
 	Samples    uint64     `json:"samples"` // samples with a frame here
 	Files      []File     `json:"files"`
+
+	// Inodes are those that were mapped, if the recording has no id but knows
+	// them: all that tells two programs of one path apart.
+	Inodes []Inode `json:"inodes,omitempty"`
+}
+
+// An Inode is a file as a recording identifies it.
+type Inode struct {
+	Maj        uint32 `json:"maj"` // of the device
+	Min        uint32 `json:"min"`
+	Number     uint64 `json:"ino"`
+	Generation uint64 `json:"gen,omitempty"` // 0 if unknown
+}
+
+// isInode reports whether o may be the inode that k asks for.
+func (o *Object) isInode(k store.Key) bool {
+	return k.Ino == 0 || len(o.Inodes) == 0 || slices.Contains(o.Inodes, Inode{k.Maj, k.Min, k.Ino, k.InoGen})
 }
 
 // A File is a file of an object and a member of the archive.
@@ -87,6 +105,7 @@ type File struct {
 	SHA256  string     `json:"sha256"`
 	Quality string     `json:"quality,omitempty"` // of an ELF file: an objfile.Quality
 	Whole   int64      `json:"whole,omitempty"`   // size of the original, in bytes, if debug information was left out; else 0
+	Slim    bool       `json:"slim,omitempty"`    // only what this profile needs is there, the rest is zeros
 	Origin  Name       `json:"origin,omitempty"`  // where it was found on the host that packed it
 	Mode    uint32     `json:"mode,omitempty"`    // permissions there; never applied
 	UID     uint32     `json:"uid,omitempty"`     // owner there; never applied

@@ -57,6 +57,8 @@ type PlanOptions struct {
 	Exclude       []buildid.ID // objects to leave out
 	Verified      bool         // leave out what no Build ID ties to the recording
 	MaxObjectSize int64        // largest file to take, in bytes; 0 means no limit
+	Index         bool         // put in what is known of the addresses of the profile, see package index
+	Slim          bool         // leave out what this profile does not need of a file
 	DebugInfo     DebugInfo
 	Vmlinux       bool          // take the kernel image too
 	VmlinuxFile   string        // the kernel image, if not to be looked for
@@ -93,6 +95,8 @@ type Plan struct {
 	items   []*item
 	data    *Data          // after collect
 	open    map[Name]*part // by name in the archive, after manifest
+
+	whole []uint64 // by location, for PlanOptions.Slim: fingerprints of what the whole files say
 }
 
 // An item is an object of the profile with the files found for it.
@@ -117,6 +121,10 @@ type part struct {
 	whole   int64   // size before it was reduced; 0 if it was not
 	reading reading // after collect
 	wantID  buildid.ID
+
+	keep     []objfile.Span // parts of the file that are kept, if it is made slim; else nil
+	original io.ReaderAt    // the whole file then
+	trace    *trace         // while it is found out what is needed of it
 }
 
 // NewPlan finds the files of all objects that have a frame in the profile of
@@ -150,6 +158,12 @@ func NewPlan(ctx context.Context, r *session.Result, o PlanOptions) (*Plan, erro
 	}
 	pl.restricted()
 	pl.sort()
+	if o.Slim {
+		if err := pl.slim(ctx); err != nil {
+			pl.Close()
+			return nil, err
+		}
+	}
 	return pl, nil
 }
 
@@ -202,6 +216,8 @@ func (pl *Plan) find(ctx context.Context, i int) {
 		err = pl.add(ctx, it, store.VDSO)
 	case profile.KindPerfMap:
 		err = pl.add(ctx, it, store.PerfMap)
+	case profile.KindJIT:
+		err = pl.add(ctx, it, store.JITDump)
 	default:
 		err = pl.add(ctx, it, store.ELF)
 		if err == nil && !pl.unwanted(it) {
@@ -447,6 +463,8 @@ func kindName(k profile.ObjectKind) string {
 		return "vdso"
 	case profile.KindPerfMap:
 		return "perfmap"
+	case profile.KindJIT:
+		return "jitdump"
 	}
 	return "file"
 }
@@ -468,6 +486,7 @@ type PlannedFile struct {
 	Origin     Name       `json:"origin"` // where it is now
 	Samples    uint64     `json:"samples"`
 	Unverified bool       `json:"unverified,omitempty"`
+	Kept       int64      `json:"kept,omitempty"`  // bytes of a slim copy that are not holes; 0 if it is none
 	Whole      int64      `json:"whole,omitempty"` // size before debug information was left out, for --max-object-size; 0 if it was not
 }
 
@@ -480,6 +499,9 @@ func (pl *Plan) Files() []PlannedFile {
 			f := PlannedFile{
 				ID: it.id, Path: Name(it.path), Kind: p.kind, Size: p.file.Size,
 				Origin: Name(p.file.Origin), Samples: it.samples, Unverified: it.unverified, Whole: p.whole,
+			}
+			for _, s := range p.keep {
+				f.Kept += s.End - s.Start
 			}
 			if carriesID(p.kind) {
 				f.Quality = p.quality.String()

@@ -23,6 +23,7 @@ type Coverage struct {
 // the very files that Encode packs, or refuses if their bytes are others then.
 func (pl *Plan) replay(ctx context.Context, m *Manifest) (*symbol.Outcome, error) {
 	o := symbol.Options{Source: &planSource{pl, m}, Workers: pl.workers(), Limits: pl.o.Limits}
+	o.Lines, o.Inlines = pl.whole != nil, pl.whole != nil // to be compared with those of the whole files
 	out, err := symbol.Resolve(ctx, pl.profile, o)
 	if err != nil {
 		return nil, err
@@ -72,7 +73,7 @@ func (s *planSource) Get(ctx context.Context, k store.Key) (*store.File, error) 
 	p := s.pl.open[f.Name]
 	return &store.File{
 		ReaderAt: p.file.ReaderAt, Size: p.file.Size, Origin: string(f.Name),
-		Unverified: o.Unverified && k.Kind != store.PerfMap,
+		Unverified: o.Unverified && !isLog(k.Kind),
 		Bound:      o.at(k.Path),
 		Info:       p.file.Info,
 		Close:      func() error { return nil },

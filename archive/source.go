@@ -153,8 +153,8 @@ func (a *Archive) Get(ctx context.Context, k store.Key) (*store.File, error) {
 		return nil, err
 	}
 	f.Bound = o.at(k.Path)
-	if k.Kind == store.PerfMap || k.ID == "" {
-		f.Unverified = k.Kind != store.PerfMap
+	if isLog(k.Kind) || k.ID == "" {
+		f.Unverified = !isLog(k.Kind)
 		return f, nil
 	}
 	if k.Kind == store.Kallsyms || k.Kind == store.Index {
@@ -209,10 +209,12 @@ func wanted(o *Object, k store.Key) bool {
 	switch {
 	case k.Kind == store.PerfMap:
 		return o.PID == k.PID
+	case k.Kind == store.JITDump:
+		return o.PID == k.PID && o.at(k.Path)
 	case k.ID != "":
 		return o.ID.Match(k.ID)
 	}
-	return o.ID == "" && o.at(k.Path)
+	return o.ID == "" && o.at(k.Path) && o.isInode(k)
 }
 
 // at reports whether o was recorded under a path. Without a manifest the path

@@ -329,7 +329,7 @@ func (u *unpacker) object(ctx context.Context, cache *store.BuildIDCache, o *Obj
 		f := &o.Files[i]
 		out := UnpackedFile{Outcome: Added, ID: o.ID, Kind: f.Kind, Name: f.Name, Size: f.Size}
 		var err error
-		if f.Kind == store.PerfMap {
+		if isLog(f.Kind) {
 			err = u.own(ctx, &out, f)
 		} else {
 			err = u.put(ctx, cache, o, f, &out)

@@ -134,7 +134,12 @@ func (v *verifier) file(ctx context.Context, obj *Object, f *File) error {
 	if carriesID(f.Kind) && obj.ID != "" && !r.id.Match(obj.ID) {
 		v.defect(f.Name, "carries build id %s, want %s", orNone(r.id), obj.ID)
 	}
-	if obj.ID == "" && f.Kind != store.PerfMap {
+	if f.Kind == store.Index {
+		if err := checkIndex(m, obj.ID); err != nil {
+			v.defect(f.Name, "%v", err)
+		}
+	}
+	if obj.ID == "" && !isLog(f.Kind) {
 		// Objects without an id stand under the hash of their main file.
 		if dir := path.Base(path.Dir(string(f.Name))); f.Kind == store.ELF && dir != r.sum {
 			v.defect(f.Name, "stands under the hash %s, but has %s", dir, r.sum)

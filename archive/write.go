@@ -231,8 +231,16 @@ func (pl *Plan) Pack(ctx context.Context, name string, o PackOptions) (*Result, 
 		}
 		r := &Result{Manifest: m}
 		var err error
+		if pl.o.Index {
+			if err := pl.index(ctx, m); err != nil {
+				return nil, err
+			}
+		}
 		if r.Outcome, err = pl.replay(ctx, m); err != nil {
 			return nil, err
+		}
+		if pl.whole != nil && pl.unslim() {
+			continue
 		}
 		r.Size, err = pl.writeFile(ctx, name, m, o)
 		if err == nil {

@@ -121,7 +121,7 @@ func (d *recordingDoctor) unnamed(x *symbol.ObjectOutcome) {
 	}
 	f.What += fmt.Sprintf(" (%s of %s)", thousands(x.Frames-x.FramesNamed), addresses(x.Frames))
 	switch x.Reason {
-	case symbol.Stripped, symbol.Exported:
+	case symbol.Stripped, symbol.Exported, symbol.OnlyGo:
 		d.debugFiles(&f, obj)
 		f.fix("perfark buildid-cache --update UNSTRIPPED-FILE", "if you have the file as it was before it was stripped")
 	case symbol.NoRuntime:
@@ -307,7 +307,7 @@ func (d *recordingDoctor) lines() {
 	for i := range d.Outcome.Objects {
 		x := &d.Outcome.Objects[i]
 		o := &d.p.Objects[i]
-		if o.Kind != profile.KindFile || x.FramesNamed == 0 || x.Quality == objfile.FullDWARF || x.Samples*100 < d.total || x.Reason == symbol.Stripped || x.Reason == symbol.Exported {
+		if o.Kind != profile.KindFile || x.FramesNamed == 0 || x.Quality == objfile.FullDWARF || x.Samples*100 < d.total || x.Reason == symbol.Stripped || x.Reason == symbol.Exported || x.Reason == symbol.OnlyGo {
 			continue
 		}
 		f := Finding{Kind: Lines, Level: Note, Object: o.Path, ID: o.BuildID, Samples: x.Samples,

@@ -1,6 +1,10 @@
 package dwarf
 
-import "sync"
+import (
+	"cmp"
+	"slices"
+	"sync"
+)
 
 // An abbrev is the form of an entry.
 type abbrev struct {
@@ -34,8 +38,8 @@ type attr struct {
 
 // An abbrevTable is the abbreviations of one or more units.
 type abbrevTable struct {
-	dense    []abbrev // codes from 1 in order, as all compilers write them
-	sparse   map[uint64]abbrev
+	dense    []abbrev      // codes from 1 in order, as all compilers write them
+	sparse   []codedAbbrev // others, by code
 	attrs    []attr
 	implicit []int64
 	ops      []uint16
@@ -46,10 +50,17 @@ func (t *abbrevTable) get(code uint64) *abbrev {
 	if code-1 < uint64(len(t.dense)) {
 		return &t.dense[code-1]
 	}
-	if a, ok := t.sparse[code]; ok {
-		return &a
+	i, ok := slices.BinarySearchFunc(t.sparse, code, func(a codedAbbrev, code uint64) int { return cmp.Compare(a.code, code) })
+	if !ok {
+		return nil
 	}
-	return nil
+	return &t.sparse[i].abbrev
+}
+
+// A codedAbbrev is an abbreviation whose code is out of order.
+type codedAbbrev struct {
+	code uint64
+	abbrev
 }
 
 // Steps to pass over the values of an entry: opVar and the form, or a number
@@ -113,14 +124,13 @@ func (u *unit) parseAbbrevs(r *reader) *abbrevTable {
 		}
 		if code == uint64(len(t.dense))+1 {
 			t.dense = append(t.dense, a)
-		} else if _, ok := t.sparse[code]; !ok && code > uint64(len(t.dense)) {
-			if t.sparse == nil {
-				t.sparse = map[uint64]abbrev{}
-			}
-			t.sparse[code] = a
+		} else if code > uint64(len(t.dense)) {
+			t.sparse = append(t.sparse, codedAbbrev{code, a})
 		}
 		t.code = t.code || a.kind == kindCode
 	}
+	slices.SortStableFunc(t.sparse, func(a, b codedAbbrev) int { return cmp.Compare(a.code, b.code) })
+	t.sparse = slices.CompactFunc(t.sparse, func(a, b codedAbbrev) bool { return a.code == b.code })
 	return t
 }
 

@@ -18,6 +18,13 @@ type unitCode struct {
 	inlines map[int32]*inlines // by function
 }
 
+// Entries of a few bytes can each stand for a function, so these bound how many
+// there are in a unit, and how many are inlined into one.
+const (
+	maxFunctions = 1 << 19
+	maxInlined   = 1 << 18
+)
+
 // A function is a subprogram with code.
 type function struct {
 	die, end uint64 // its entry and those below it, in .debug_info
@@ -140,6 +147,7 @@ func (u *unit) walk(c *unitCode, b []byte) {
 		stack []open
 		ivs   []interval
 		depth int
+		sub   = -1 // depth of the outermost function that is open
 	)
 	for r.p < len(r.b) {
 		at := r.p
@@ -147,6 +155,9 @@ func (u *unit) walk(c *unitCode, b []byte) {
 		if code == 0 {
 			if depth--; depth <= 0 {
 				break
+			}
+			if sub == depth {
+				sub = -1
 			}
 			if n := len(stack); n > 0 && stack[n-1].depth == depth {
 				c.fns[stack[n-1].fn].end = u.die + uint64(r.p)
@@ -175,6 +186,12 @@ func (u *unit) walk(c *unitCode, b []byte) {
 			if err := u.eachRange(&pc, func(lo, hi uint64) { ivs = append(ivs, interval{lo, hi, int32(len(c.fns))}) }); err != nil {
 				u.d.warn("%s: entry at %#x: %v", u.d.secs[secInfo].name, u.die+uint64(at), err)
 			}
+			if len(c.fns) == maxFunctions {
+				u.d.warn("%s: unit at %#x: more than %d functions", u.d.secs[secInfo].name, u.off, maxFunctions)
+				r.end()
+				r.why = "too many functions"
+				ivs = ivs[:n]
+			}
 			if len(ivs) > n {
 				f := function{die: u.die + uint64(at), end: u.die + uint64(r.p), low: ivs[n].lo}
 				if pc.hasLow {
@@ -189,13 +206,18 @@ func (u *unit) walk(c *unitCode, b []byte) {
 				c.fns = append(c.fns, f)
 			}
 		case kindType:
-			if u.skipType(&r, a, u.die) {
+			if sub >= 0 {
+				u.skipEntry(&r, a) // of a lambda within a function the code is in there
+			} else if u.skipType(&r, a, u.die) {
 				continue
 			}
 		default:
 			u.skipEntry(&r, a)
 		}
 		if a.kids {
+			if sub < 0 && (a.kind == kindCode || a.kind == kindSub) {
+				sub = depth
+			}
 			depth++
 		} else if depth == 0 {
 			break
@@ -321,6 +343,11 @@ func (u *unit) walkInlines(f *function, b []byte) *inlines {
 				parent = stack[n-1].node
 			}
 			node := int32(len(in.nodes))
+			if node == maxInlined {
+				u.d.warn("%s: entry at %#x: more than %d functions inlined", u.d.secs[secInfo].name, f.die, maxInlined)
+				r.end()
+				continue
+			}
 			pc, x := u.readInlined(&r, a)
 			x.parent = parent
 			n := len(ivs)
@@ -425,6 +452,7 @@ func (c *unitCache) add(u *unit, n int64) {
 		if c.total <= c.limit/2 {
 			break
 		}
+		v.gone.Store(true)
 		v.code.Store(nil)
 		v.lines.Store(nil)
 		c.total -= c.cost[v]

@@ -76,12 +76,17 @@ type Options struct {
 	// any goroutine, once for each unit that is asked about. nil: there is none.
 	Split func(SplitUnit) (*Data, error)
 
-	// CacheBytes bounds what is kept of parsed units; 0 means 128 MiB. Units
-	// that were dropped are parsed again when asked for.
+	// CacheBytes bounds what is kept of parsed units; 0 means 24 MiB and the
+	// size of .debug_info, at most 128 MiB. Units that were
+	// dropped are parsed again when asked for.
 	CacheBytes int64
 }
 
-const defaultCache = 128 << 20
+// What is kept of parsed units by default, in bytes.
+const (
+	minCache = 24 << 20
+	maxCache = 128 << 20
+)
 
 // A Frame is a function at an address, and the line there.
 type Frame struct {
@@ -106,15 +111,17 @@ type Data struct {
 
 	indexOnce sync.Once
 	indexErr  error
-	units     []*unit // by offset
+	heads     []unitHead // by offset
+	opened    []atomic.Pointer[unit]
 	ranges    []unitRange
-	unranged  []*unit // which have code and say not where
+	unranged  []int32 // units that have code and say not where
 	scanOnce  sync.Once
 	scanned   []unitRange
 
 	abbrevs abbrevCache
 	names   nameCache
 	cache   unitCache
+	dwp     dwpIndex
 
 	altOnce sync.Once
 	alt     *Data
@@ -134,9 +141,6 @@ func New(s Sections, o Options) (*Data, error) {
 	if o.Budget == nil {
 		o.Budget = decode.NewBudget(decode.Limits{})
 	}
-	if o.CacheBytes <= 0 {
-		o.CacheBytes = defaultCache
-	}
 	d := &Data{opt: o}
 	for i := range d.secs {
 		sec := &d.secs[i]
@@ -146,13 +150,16 @@ func New(s Sections, o Options) (*Data, error) {
 		}
 		sec.load, sec.budget = s, o.Budget
 	}
-	d.cache.limit = o.CacheBytes
 	n, err := d.secs[secInfo].size()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Name, err)
 	}
 	if n == 0 {
 		return nil, fmt.Errorf("%s: %w", o.Name, ErrNoInfo)
+	}
+	d.cache.limit = o.CacheBytes
+	if o.CacheBytes <= 0 {
+		d.cache.limit = min(minCache+n, maxCache)
 	}
 	return d, nil
 }
@@ -183,20 +190,16 @@ func (d *Data) warn(format string, args ...any) {
 	d.warnings = append(d.warnings, text)
 }
 
-// Bytes of a section that may be read for entries that share them: ampFactor
-// times its size and ampBase.
-const (
-	ampFactor = 4
-	ampBase   = 16 << 20
-)
-
 // share asks to read n bytes of a section that other entries may have read
-// already.
+// already. Together they may read a multiple of its size and some more.
 func (d *Data) share(sec int, n int) error {
 	size, _ := d.secs[sec].size()
-	limit := size*ampFactor + ampBase
-	if got := d.amp[sec].Add(int64(n)); got > limit {
-		return fmt.Errorf("%s: entries share more than %d times its %d bytes", d.secs[sec].name, ampFactor, size)
+	factor, more := int64(8), int64(16<<20)
+	if sec == secAbbrev {
+		factor, more = 2, 1<<20 // a table takes ten times its size in memory
+	}
+	if d.amp[sec].Add(int64(n)) > size*factor+more {
+		return fmt.Errorf("%s: entries share more than %d times its %d bytes", d.secs[sec].name, factor, size)
 	}
 	return nil
 }

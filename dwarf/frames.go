@@ -23,7 +23,7 @@ func (d *Data) Frames(addr uint64, buf []Frame) ([]Frame, error) {
 		}
 		for _, i := range candidates(rs, addr, few[:0]) {
 			var known bool
-			buf, known = d.units[i].frames(addr, buf)
+			buf, known = d.unit(i).frames(addr, buf)
 			if known {
 				return buf, nil
 			}
@@ -44,14 +44,8 @@ func (d *Data) Frames(addr uint64, buf []Frame) ([]Frame, error) {
 // scan looks for the code of units that do not say where it is.
 func (d *Data) scan() []unitRange {
 	d.scanOnce.Do(func() {
-		if len(d.unranged) == 0 {
-			return
-		}
-		index := make(map[*unit]int32, len(d.units))
-		for i, u := range d.units {
-			index[u] = int32(i)
-		}
-		for _, u := range d.unranged {
+		for _, at := range d.unranged {
+			u := d.unit(at)
 			c, err := u.splitUnit().codeOf()
 			if err != nil {
 				d.warn("%s: unit at %#x: %v", d.secs[secInfo].name, u.off, err)
@@ -59,7 +53,7 @@ func (d *Data) scan() []unitRange {
 			}
 			for i, s := range c.segs {
 				if s.owner >= 0 {
-					d.scanned = append(d.scanned, unitRange{s.lo, c.segs[i+1].lo, 0, index[u]})
+					d.scanned = append(d.scanned, unitRange{s.lo, c.segs[i+1].lo, 0, at})
 				}
 			}
 		}
@@ -152,8 +146,10 @@ func (d *Data) Functions(yield func(Func) bool) error {
 	if err := d.index(); err != nil {
 		return err
 	}
-	for _, u := range d.units {
-		if u.kind != utCompile && u.kind != utSkeleton || u.root() != nil {
+	for i := range d.opened {
+		// What place did not keep has no code.
+		u := d.opened[i].Load()
+		if u == nil || u.kind != utCompile && u.kind != utSkeleton {
 			continue
 		}
 		s := u.splitUnit()

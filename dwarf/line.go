@@ -27,9 +27,13 @@ type lineTable struct {
 	seqs   []sequence
 	points []point
 
-	mu    sync.Mutex
-	paths map[uint32]string
+	mu        sync.Mutex
+	paths     map[uint32]string
+	pathBytes int
 }
+
+// maxPaths bounds the paths kept, in bytes.
+const maxPaths = 4 << 20
 
 // A lineFile is an entry of the file table.
 type lineFile struct {
@@ -60,7 +64,7 @@ type point struct {
 const pointEvery = 32
 
 // maxFiles bounds the file table and the table of directories.
-const maxFiles = 1 << 20
+const maxFiles = 1 << 17
 
 // lineTableOf returns the line table of a unit, nil if it has none.
 func (u *unit) lineTableOf() *lineTable {
@@ -369,7 +373,8 @@ func (t *lineTable) run(prog []byte) {
 		last uint64
 	)
 	finish := func(hi uint64, stop int) {
-		if seq.n = int32(len(t.points)) - seq.first; in && hi > seq.lo && seq.lo >= t.d.opt.MinAddr && len(t.points) < 1<<30 {
+		seq.n = int32(len(t.points)) - seq.first
+		if in && hi > seq.lo && seq.lo >= t.d.opt.MinAddr && len(t.points) < 1<<30 && len(t.seqs) < len(prog)/12+4096 {
 			seq.hi, seq.stop = hi, uint32(stop)
 			t.seqs = append(t.seqs, seq)
 		} else {
@@ -475,10 +480,11 @@ func (t *lineTable) path(file uint32) string {
 		return p
 	}
 	p := t.makePath(file)
-	if t.paths == nil {
-		t.paths = map[uint32]string{}
+	if t.paths == nil || t.pathBytes > maxPaths {
+		t.paths, t.pathBytes = map[uint32]string{}, 0
 	}
 	t.paths[file] = p
+	t.pathBytes += len(p) + 32
 	return p
 }
 

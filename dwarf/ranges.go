@@ -101,6 +101,8 @@ func (u *unit) rangeList(v value, f func(lo, hi uint64)) error {
 		if err != nil {
 			return err
 		}
+	} else {
+		off += u.rngPart
 	}
 	var out []addrRange
 	n := 0
@@ -114,8 +116,11 @@ func (u *unit) rangeList(v value, f func(lo, hi uint64)) error {
 		}
 		n = r.p
 	})
-	if e := d.share(sec, n); e != nil {
-		return e
+	// An entry of three bytes takes 24 in memory.
+	if !u.gone.Load() {
+		if e := d.share(sec, max(n, 24*len(out))+32); e != nil {
+			return e
+		}
 	}
 	for _, r := range out {
 		u.emit(r.lo, r.hi, f)

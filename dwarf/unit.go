@@ -10,6 +10,18 @@ import (
 	"github.com/perfark/perfark/internal/decode"
 )
 
+// A unitHead is the header of a unit. There may be millions, so it is small.
+type unitHead struct {
+	off, end  uint64 // of all of it, in .debug_info
+	die       uint64 // of its first entry, in .debug_info
+	abbrevOff uint64
+	dwoID     uint64
+	version   uint8
+	kind      uint8 // DW_UT_…
+	addrSize  uint8
+	is64      bool
+}
+
 // A unit is a unit of .debug_info: its header and what its first entry says.
 type unit struct {
 	d        *Data
@@ -32,6 +44,7 @@ type unit struct {
 	addrBase uint64
 	strBase  uint64
 	rngBase  uint64 // of the offsets of .debug_rnglists; of GNU: of .debug_ranges
+	rngPart  uint64 // of its range lists: not 0 in a .dwp file
 	infoBase uint64 // what references between units count from: not 0 in a .dwp file
 	lineBase uint64
 	ranges   []addrRange // of its code
@@ -53,18 +66,15 @@ type unit struct {
 	lineShared bool // the program was counted, see Data.share
 
 	used atomic.Int64 // when it was asked for, see unitCache
+	gone atomic.Bool  // it was dropped from the cache: what it reads again is not counted, see Data.share
 }
 
 // A unitRange is code of a unit.
 type unitRange struct {
 	lo, hi uint64
 	maxHi  uint64 // the greatest hi up to here
-	u      int32  // index in Data.units
+	u      int32  // index in Data.heads
 }
-
-// unitHeader is how many bytes are read to see a unit's header: the longest
-// is 64-bit DWARF 5, with a type signature.
-const unitHeader = 12 + 2 + 1 + 1 + 8 + 8 + 8
 
 // index reads the headers of all units, and finds out where their code is.
 func (d *Data) index() error {
@@ -89,34 +99,39 @@ func (d *Data) readUnits() error {
 		return err
 	}
 	for off := uint64(0); off < uint64(size); {
-		u := &unit{d: d, off: off}
-		err := d.secs[secInfo].parse(d.opt.Big, off, off+unitHeader, func(r *reader) { u.header(r, uint64(size)) })
-		if u.end <= off {
+		h := unitHead{off: off}
+		err := d.secs[secInfo].parse(d.opt.Big, off, off+maxHead, func(r *reader) { h.read(r, uint64(size)) })
+		if h.end <= off {
 			d.warn("%s: unit at %#x: %v", d.secs[secInfo].name, off, err)
-			if len(d.units) == 0 {
+			if len(d.heads) == 0 {
 				return err
 			}
 			break
 		}
-		off = u.end
+		off = h.end
 		if err != nil {
-			d.warn("%s: unit at %#x: %v", d.secs[secInfo].name, u.off, err)
+			d.warn("%s: unit at %#x: %v", d.secs[secInfo].name, h.off, err)
 			continue
 		}
-		if err := d.opt.Budget.Alloc(400, "dwarf: units"); err != nil {
+		if err := d.opt.Budget.Alloc(56, "dwarf: units"); err != nil {
 			return err
 		}
-		d.units = append(d.units, u)
+		d.heads = append(d.heads, h)
 	}
+	d.opened = make([]atomic.Pointer[unit], len(d.heads))
 	return nil
 }
 
-// header reads a unit's header. It sets end as soon as the next unit can be
+// maxHead is how many bytes are read to see a unit's header: the longest is
+// 64-bit DWARF 5, with a type signature.
+const maxHead = 12 + 2 + 1 + 1 + 8 + 8 + 8
+
+// read reads a unit's header. It sets end as soon as the next unit can be
 // found.
-func (u *unit) header(r *reader, size uint64) {
+func (h *unitHead) read(r *reader, size uint64) {
 	var n uint64
-	n, u.is64 = r.length()
-	start := u.off + uint64(r.p)
+	n, h.is64 = r.length()
+	start := h.off + uint64(r.p)
 	if r.bad {
 		return
 	}
@@ -124,36 +139,48 @@ func (u *unit) header(r *reader, size uint64) {
 		r.fail("length %#x, but %#x bytes follow", n, size-start)
 		return
 	}
-	u.end = start + n
-	u.version = int(r.u16())
-	if u.version < 2 || u.version > 5 {
-		r.fail("version %d, want 2 to 5", u.version)
+	h.end = start + n
+	version := r.u16()
+	if version < 2 || version > 5 {
+		r.fail("version %d, want 2 to 5", version)
 		return
 	}
-	u.kind = utCompile
-	if u.version >= 5 {
-		u.kind = r.u8()
-		u.addrSize = int(r.u8())
-		u.abbrevOff = r.offset(u.is64)
-		switch u.kind {
+	h.version, h.kind = uint8(version), utCompile
+	if version >= 5 {
+		h.kind, h.addrSize, h.abbrevOff = r.u8(), r.u8(), r.offset(h.is64)
+		switch h.kind {
 		case utSkeleton, utSplitCompile:
-			u.dwoID = r.u64()
+			h.dwoID = r.u64()
 		case utType, utSplitType:
 			r.skip(8)
-			r.offset(u.is64)
+			r.offset(h.is64)
 		}
 	} else {
-		u.abbrevOff = r.offset(u.is64)
-		u.addrSize = int(r.u8())
+		h.abbrevOff, h.addrSize = r.offset(h.is64), r.u8()
 	}
-	u.abbrevEnd = 1 << 62
-	if u.addrSize != 4 && u.addrSize != 8 && u.addrSize != 2 {
-		r.fail("addresses of %d bytes", u.addrSize)
+	if h.addrSize != 4 && h.addrSize != 8 && h.addrSize != 2 {
+		r.fail("addresses of %d bytes", h.addrSize)
 	}
-	u.die = u.off + uint64(r.p)
-	if u.die > u.end {
-		r.fail("header of %d bytes in a unit of %d", u.die-u.off, u.end-u.off)
+	if h.die = h.off + uint64(r.p); h.die >= h.end {
+		r.fail("header of %d bytes in a unit of %d", h.die-h.off, h.end-h.off)
 	}
+}
+
+// unit returns a unit of which nothing is read yet but the header.
+func (h *unitHead) unit(d *Data) *unit {
+	return &unit{
+		d: d, off: h.off, end: h.end, die: h.die, kind: h.kind, abbrevOff: h.abbrevOff, abbrevEnd: 1 << 62, dwoID: h.dwoID,
+		layout: layout{version: int(h.version), addrSize: int(h.addrSize), is64: h.is64},
+	}
+}
+
+// unit returns unit i.
+func (d *Data) unit(i int32) *unit {
+	if u := d.opened[i].Load(); u != nil {
+		return u
+	}
+	d.opened[i].CompareAndSwap(nil, d.heads[i].unit(d))
+	return d.opened[i].Load()
 }
 
 // root reads the first entry of a unit.
@@ -246,10 +273,12 @@ func (u *unit) defaultBases() {
 
 // place finds out where the code of each unit is.
 func (d *Data) place() {
-	for i, u := range d.units {
-		if u.kind != utCompile && u.kind != utSkeleton {
+	for i := range d.heads {
+		h := &d.heads[i]
+		if h.kind != utCompile && h.kind != utSkeleton {
 			continue
 		}
+		u := h.unit(d)
 		if err := u.root(); err != nil {
 			d.warn("%s: unit at %#x: %v", d.secs[secInfo].name, u.off, err)
 			continue
@@ -260,13 +289,17 @@ func (d *Data) place() {
 		if u.tag != tagCompileUnit && u.tag != tagSkeletonUnit {
 			continue
 		}
-		if len(u.ranges) == 0 && (u.table.code || u.dwoName != "") {
-			d.unranged = append(d.unranged, u)
+		if len(u.ranges) == 0 {
+			if !u.table.code && u.dwoName == "" {
+				continue // it has no code
+			}
+			d.unranged = append(d.unranged, int32(i))
 		}
 		for _, r := range u.ranges {
 			d.ranges = append(d.ranges, unitRange{r.lo, r.hi, 0, int32(i)})
 		}
 		u.ranges = nil
+		d.opened[i].Store(u)
 	}
 	sortRanges(d.ranges)
 }
@@ -312,13 +345,13 @@ func (d *Data) unitAt(off uint64) (*unit, error) {
 	if err := d.index(); err != nil {
 		return nil, err
 	}
-	i, ok := slices.BinarySearchFunc(d.units, off, func(u *unit, off uint64) int { return cmp.Compare(u.off, off) })
+	i, ok := slices.BinarySearchFunc(d.heads, off, func(h unitHead, off uint64) int { return cmp.Compare(h.off, off) })
 	if !ok {
 		i--
 	}
-	if i < 0 || off < d.units[i].die || off >= d.units[i].end {
+	if i < 0 || off < d.heads[i].die || off >= d.heads[i].end {
 		return nil, &decode.Error{Offset: int64(off), Field: d.secs[secInfo].name, Why: "no unit holds it"}
 	}
-	u := d.units[i]
+	u := d.unit(int32(i))
 	return u, u.root()
 }

@@ -44,6 +44,7 @@ type symbolRecord struct {
 type frameRecord struct {
 	name, linkage, file uint32 // in strings
 	line                uint32
+	start               uint64
 	parent              uint32 // one more than the index of the frame that it stands in; 0: it stands in none
 }
 
@@ -76,7 +77,7 @@ func (b *Builder) Frames(lo, hi uint64, frames []Frame) {
 	ref := uint32(0)
 	for i := len(frames) - 1; i >= 0; i-- {
 		f := &frames[i]
-		r := frameRecord{b.string(f.Name), b.string(f.Linkage), b.string(f.File), f.Line, ref}
+		r := frameRecord{b.string(f.Name), b.string(f.Linkage), b.string(f.File), f.Line, f.Start, ref}
 		n, ok := b.frameIndex[r]
 		if !ok {
 			if b.frameIndex == nil {
@@ -181,6 +182,7 @@ func (b *Builder) WriteTo(w io.Writer, id Identity) error {
 		for _, v := range [...]uint32{f.name, f.linkage, f.file, f.line, f.parent, 0} {
 			body = binary.LittleEndian.AppendUint32(body, v)
 		}
+		body = binary.LittleEndian.AppendUint64(body, f.start)
 	}
 	body = append(body, b.strings.Bytes()...)
 	count[secSymbols], count[secFrames], count[secStrings] = uint64(len(b.symbols)), uint64(len(b.frames)), uint64(b.strings.Len())

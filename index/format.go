@@ -52,7 +52,7 @@ const (
 )
 
 // recordSize is the size of the records of each section, in bytes.
-var recordSize = [sections]int64{16, 16, 24, 24, 1}
+var recordSize = [sections]int64{16, 16, 24, 32, 1}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -66,9 +66,15 @@ type Identity struct {
 
 // Serves reports whether an index with identity x may be used where files of
 // identity want are at hand: it is of those files, or of better ones of the
-// same program.
+// same program. Where no file is at hand, want has nothing but the ID.
 func (x Identity) Serves(want Identity) bool {
-	if !x.ID.Match(want.ID) || x.Layout != want.Layout {
+	if !x.ID.Match(want.ID) {
+		return false
+	}
+	if want == (Identity{ID: want.ID}) {
+		return true
+	}
+	if x.Layout != want.Layout {
 		return false
 	}
 	return x.Sources == want.Sources || x.Quality > want.Quality
@@ -116,6 +122,7 @@ type Frame struct {
 	Linkage string // as in the debug information
 	File    string // "" if unknown
 	Line    uint32 // 0 if unknown
+	Start   uint64 // of the function with the machine code, in the addresses of the index; 0 if unknown
 }
 
 func damaged(format string, args ...any) error {

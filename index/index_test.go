@@ -34,7 +34,7 @@ func chain(n int) []Frame {
 	for i := range n % 5 {
 		out = append(out, Frame{Name: fmt.Sprint("inl", n%7, i), Linkage: fmt.Sprint("_Z", i), File: fmt.Sprint("/src/", n%3, ".c"), Line: uint32(n + i)})
 	}
-	return append(out, Frame{Name: fmt.Sprint("f", n%100), File: "/src/main.c", Line: uint32(n % 1000)})
+	return append(out, Frame{Name: fmt.Sprint("f", n%100), File: "/src/main.c", Line: uint32(n % 1000), Start: uint64(n)})
 }
 
 func sample(n int) *Builder {
@@ -225,6 +225,9 @@ func TestCache(t *testing.T) {
 	}
 	if testID.Serves(poor) != true || poor.Serves(testID) != false {
 		t.Errorf("a better index serves a poorer file, a poorer index no better file")
+	}
+	if !poor.Serves(Identity{ID: poor.ID}) {
+		t.Errorf("an index does not serve where there is no file")
 	}
 	other := poor
 	other.Layout = [32]byte{7}

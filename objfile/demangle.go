@@ -81,7 +81,7 @@ func ocaml(name string) (string, bool) {
 var cxxOptions = []demangle.Option{demangle.NoParams, demangle.NoRust, demangle.MaxLength(16)}
 
 func cxx(name string) (string, bool) {
-	if !strings.Contains(name, "JE") {
+	if !strings.Contains(name, "JE") && !strings.Contains(name, "adL") {
 		s, err := demangle.ToString(name, cxxOptions...)
 		return s, err == nil
 	}
@@ -89,7 +89,7 @@ func cxx(name string) (string, bool) {
 	if err != nil {
 		return "", false
 	}
-	a = markEmptyPacks(a)
+	a = asPrinted(a)
 	return strings.ReplaceAll(demangle.ASTToString(a, cxxOptions...), ", "+emptyPack+">", ">"), true
 }
 
@@ -97,23 +97,41 @@ func cxx(name string) (string, bool) {
 // be in a name.
 const emptyPack = "\x00"
 
-// markEmptyPacks replaces empty packs that end a list of template arguments
-// by emptyPack. They print as nothing, but perf's demangler has no space
-// between the > before such a pack and the one behind it, as it has between
-// others: A<B<C>> for one that ends in an empty pack, A<B<C> > for another.
-func markEmptyPacks(a demangle.AST) demangle.AST {
+// asPrinted changes what the library prints otherwise than perf's demangler.
+//
+// Empty packs that end a list of template arguments become emptyPack. They
+// print as nothing, but perf's demangler has no space between the > before such
+// a pack and the one behind it, as it has between others: A<B<C>> for one that
+// ends in an empty pack, A<B<C> > for another.
+//
+// The address of an instance of a function template, as an argument, has its
+// type: &(void f<int>(int)). The library prints &(f<int>), as is right for one
+// that is no instance, where the form of the expression decides.
+func asPrinted(a demangle.AST) demangle.AST {
 	left := 1 << 14 // back references make trees of any size
 	b := a.Copy(func(a demangle.AST) demangle.AST {
-		t, ok := a.(*demangle.Template)
-		if !ok || len(t.Args) < 2 {
-			return nil
+		switch a := a.(type) {
+		case *demangle.Template:
+			if len(a.Args) < 2 {
+				return nil
+			}
+			p, ok := a.Args[len(a.Args)-1].(*demangle.ArgumentPack)
+			if !ok || len(p.Args) > 0 {
+				return nil
+			}
+			args := append(a.Args[:len(a.Args)-1:len(a.Args)-1], &demangle.Name{Name: emptyPack})
+			return &demangle.Template{Name: a.Name, Args: args}
+		case *demangle.Unary:
+			op, ok := a.Op.(*demangle.Operator)
+			t, ok2 := a.Expr.(*demangle.Typed)
+			if !ok || !ok2 || op.Name != "&" || a.Suffix {
+				return nil
+			}
+			if _, ok := t.Name.(*demangle.Template); ok {
+				return &demangle.Unary{Op: a.Op, Expr: &demangle.MethodWithQualifiers{Method: t}, SizeofType: a.SizeofType}
+			}
 		}
-		p, ok := t.Args[len(t.Args)-1].(*demangle.ArgumentPack)
-		if !ok || len(p.Args) > 0 {
-			return nil
-		}
-		args := append(t.Args[:len(t.Args)-1:len(t.Args)-1], &demangle.Name{Name: emptyPack})
-		return &demangle.Template{Name: t.Name, Args: args}
+		return nil
 	}, func(demangle.AST) bool {
 		left--
 		return left < 0

@@ -12,6 +12,7 @@
 package objfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +23,8 @@ import (
 	"github.com/perfark/perfark/internal/decode"
 )
 
-// ErrNotELF says that a file is no ELF file. Open and ReadBuildID wrap it.
+// ErrNotELF says that a file is no ELF file, nor a PE file. Open and ReadBuildID
+// wrap it.
 var ErrNotELF = errors.New("not an ELF file")
 
 // A Type is what an ELF file is for (e_type).
@@ -90,9 +92,11 @@ type File struct {
 	typ      Type
 	machine  Machine
 	flags    uint32
+	slim     bool
 	entry    uint64
 	ehsize   int64
 	shoff    uint64
+	pe       *peFile // nil for an ELF file
 	sections []section
 	segments []segment
 	loads    []segment // PT_LOAD, sorted by vaddr
@@ -163,7 +167,8 @@ const (
 	maxSymbols = 1 << 26 // of one table
 )
 
-// Open reads the headers and notes of the ELF file r of size bytes. Name is
+// Open reads the headers and notes of the ELF file, or the headers of the PE
+// file, r of size bytes. Name is
 // used in errors only. A nil budget means the default limits for this file.
 // If r is compressed, Open decompresses it in memory, within the budget.
 // The error wraps ErrNotELF if r is something else.
@@ -179,7 +184,9 @@ func Open(r io.ReaderAt, size int64, name string, b *decode.Budget) (*File, erro
 	if err := f.header(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	f.readNotes()
+	if f.pe == nil {
+		f.readNotes()
+	}
 	return f, nil
 }
 
@@ -248,6 +255,9 @@ func (f *File) header() error {
 		}
 		return fmt.Errorf("%w: %d bytes", ErrNotELF, n)
 	}
+	if string(ident[:2]) == "MZ" {
+		return f.peHeader()
+	}
 	if string(ident[:4]) != "\x7fELF" {
 		return fmt.Errorf("%w: it begins with %q", ErrNotELF, ident[:4])
 	}
@@ -270,6 +280,7 @@ func (f *File) header() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotELF, err)
 	}
+	f.slim = string(ident[slimOffset:]) == slimMark
 	c := decode.NewCursor(b[16:], 16, f.big)
 	f.typ = Type(c.Uint16("e_type"))
 	f.machine = Machine(c.Uint16("e_machine"))
@@ -452,17 +463,11 @@ func (f *File) readSegments(off, entsize, num uint64) error {
 			f.loads = append(f.loads, *p)
 		}
 	}
-	slices.SortStableFunc(f.loads, func(a, b segment) int {
-		switch {
-		case a.vaddr < b.vaddr:
-			return -1
-		case a.vaddr > b.vaddr:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(f.loads, byAddress)
 	return nil
 }
+
+func byAddress(a, b segment) int { return cmp.Compare(a.vaddr, b.vaddr) }
 
 // load returns the PT_LOAD that holds the address.
 func (f *File) load(addr uint64) (segment, bool) {

@@ -24,7 +24,8 @@ const (
 // Kallsyms is a copy of /proc/kallsyms: the symbols of a running kernel and
 // its modules, at the addresses of that boot.
 type Kallsyms struct {
-	t Table
+	t    Table
+	text []byte // with NUL bytes behind names and modules
 }
 
 // ReadKallsyms reads lines "address type name" and "address type
@@ -35,18 +36,18 @@ func ReadKallsyms(r io.Reader, b *decode.Budget) (*Kallsyms, error) {
 	if b == nil {
 		b = decode.NewBudget(decode.Limits{})
 	}
-	text, err := readBounded(r, min(maxKallsyms, b.Left()), b, "kallsyms")
+	text, err := readText(r, min(maxKallsyms, b.Left()), b, "kallsyms")
 	if err != nil {
 		return nil, err
 	}
 	n := bytes.Count(text, []byte{'\n'}) + 1
-	if err := b.Alloc(int64(n)*24+int64(len(text)), "kallsyms: symbols"); err != nil {
+	if err := b.Alloc(int64(n)*24, "kallsyms: symbols"); err != nil {
 		return nil, err
 	}
 	if uint64(len(text)) > math.MaxUint32 {
 		return nil, fmt.Errorf("kallsyms: %d bytes, at most %d are allowed", len(text), maxKallsyms)
 	}
-	k := &Kallsyms{t: Table{syms: make([]symbol, 0, n), plain: true}}
+	k := &Kallsyms{t: Table{syms: make([]symbol, 0, n), plain: true}, text: text}
 	lines, hidden := 0, 0
 	for at := 0; at < len(text); {
 		end := bytes.IndexByte(text[at:], '\n')
@@ -75,8 +76,8 @@ func ReadKallsyms(r io.Reader, b *decode.Budget) (*Kallsyms, error) {
 	case len(k.t.syms) == 0:
 		return nil, fmt.Errorf("kallsyms: %w", ErrNoSymbols)
 	}
-	// The last name may lack an end.
-	k.t.tabs = []*stringTable{textTable(string(text))}
+	// Few of the names are asked for: they are copied then.
+	k.t.tabs = []*stringTable{{r: bytes.NewReader(text), size: uint64(len(text)), budget: b}}
 	sortSymbols(k.t.syms)
 	k.fixEnds()
 	k.t.link()
@@ -167,10 +168,9 @@ func (k *Kallsyms) Module(i int) string {
 	if s.flags&symModule == 0 {
 		return ""
 	}
-	text := k.t.tabs[0].text
-	name := cstring(text, s.name, maxName)
-	mod := cstring(text, s.name+uint32(len(name))+1, 256)
-	return strings.Trim(mod, "[]")
+	rest := k.text[s.name:]
+	mod := cutNUL(rest[min(len(cutNUL(rest))+1, len(rest)):])
+	return string(bytes.Trim(mod[:min(len(mod), 256)], "[]"))
 }
 
 // Len returns the number of symbols, aliases included.
@@ -199,14 +199,45 @@ func (k *Kallsyms) Sym(i int) Sym { return k.t.Sym(i) }
 // the copy was made in another boot of the same kernel, and all of the
 // kernel's symbols, but not its modules', are off by the difference.
 func (k *Kallsyms) Address(name string) (uint64, bool) {
-	text := k.t.tabs[0].text
 	for i := range k.t.syms {
 		s := &k.t.syms[i]
-		if s.flags&symModule == 0 && cstring(text, s.name, len(name)+1) == name {
+		rest := k.text[s.name:]
+		if s.flags&symModule == 0 && bytes.HasPrefix(rest, []byte(name)) && (len(rest) == len(name) || rest[len(name)] == 0) {
 			return s.start, true
 		}
 	}
 	return 0, false
+}
+
+// cutNUL returns b up to its first NUL byte.
+func cutNUL(b []byte) []byte {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		return b[:i]
+	}
+	return b
+}
+
+// readText reads all of r, at most limit bytes: at once if r knows its size,
+// which is compared with what is there.
+func readText(r io.Reader, limit int64, b *decode.Budget, what string) ([]byte, error) {
+	s, ok := r.(*io.SectionReader)
+	if !ok || s.Size() > limit {
+		return readBounded(r, limit, b, what)
+	}
+	if n := s.Size(); n > 0 {
+		// A file can be all holes, but a reader that promises too much ends early.
+		if m, err := s.ReadAt(make([]byte, 1), n-1); m == 0 {
+			return nil, fmt.Errorf("%s: offset %#x: %w", what, n-1, err)
+		}
+	}
+	if err := b.Alloc(s.Size(), what); err != nil {
+		return nil, err
+	}
+	text := make([]byte, s.Size())
+	if n, err := s.ReadAt(text, 0); n < len(text) {
+		return nil, fmt.Errorf("%s: offset %#x: %w", what, n, err)
+	}
+	return text, nil
 }
 
 // Modules returns the names of the modules that have symbols, in the order of

@@ -23,3 +23,13 @@ func (f *File) Layout() [sha256.Size]byte {
 	}
 	return sha256.Sum256(b)
 }
+
+// FileOffset returns where in the file an address as linked lies: the inverse
+// of Address. ok is false if no segment holds it.
+func (f *File) FileOffset(addr uint64) (off uint64, ok bool) {
+	p, ok := f.load(addr)
+	if !ok || addr-p.vaddr >= p.filesz {
+		return 0, false
+	}
+	return addr - p.vaddr + p.off, true
+}

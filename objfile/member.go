@@ -9,7 +9,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/perfark/perfark/internal/decode"
 )
@@ -405,10 +404,11 @@ func zip64(r io.ReaderAt, size int64, end uint64) (zipEnd, bool) {
 	return zipEnd{}, false
 }
 
-// IsELF reports whether a file begins as an ELF file does, compressed ones
-// included.
-func IsELF(r io.ReaderAt) bool {
+// IsObject reports whether a file begins as an ELF or PE file does, compressed
+// ones included: it is no file that others lie in.
+func IsObject(r io.ReaderAt) bool {
 	var magic [6]byte
 	n, _ := r.ReadAt(magic[:], 0)
-	return strings.HasPrefix(string(magic[:n]), "\x7fELF") || n == len(magic) && opener(magic[:]) != nil
+	b := magic[:n]
+	return bytes.HasPrefix(b, []byte("\x7fELF")) || bytes.HasPrefix(b, []byte("MZ")) || n == len(magic) && opener(b) != nil
 }

@@ -16,7 +16,7 @@ func systemFiles(t *testing.T) []string {
 	for _, pat := range []string{
 		"/bin/bash", "/bin/ls", "/usr/bin/perf", "/usr/bin/gcc", "/usr/bin/g++", "/usr/bin/git", "/usr/bin/python3", "/usr/bin/node",
 		"/lib/*/libc.so.6", "/lib/*/libm.so.6", "/lib/*/libz.so.1", "/lib*/*/ld-linux*.so.*", "/usr/lib/*/libstdc++.so.6", "/usr/lib/*/libcrypto.so.*",
-		"/usr/lib/*/libbfd-*.so", "/usr/lib/*/libpython3*.so.1.0", "/usr/lib/*/libLLVM-14.so.1", "/usr/lib/gcc/*/*/crtbegin.o", "/usr/lib/*/crt1.o",
+		"/usr/lib/*/libbfd-*.so", "/usr/lib/*/libpython3*.so.1.0", "/usr/lib/*/libLLVM-14.so.1", "/usr/lib/gcc/*-linux-gnu/*/crtbegin.o", "/usr/lib/*/crt1.o",
 	} {
 		names, _ := filepath.Glob(pat)
 		for _, name := range names {

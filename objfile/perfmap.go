@@ -1,10 +1,14 @@
 package objfile
 
 import (
+	"bufio"
 	"bytes"
 	"container/heap"
+	"errors"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 
 	"github.com/perfark/perfark/internal/decode"
 )
@@ -12,40 +16,62 @@ import (
 // ReadPerfMap reads the names that a run-time compiler gives to code it made,
 // as in /tmp/perf-PID.map: lines "START SIZE name" in hex. Lines of another
 // form are passed over. Where ranges overlap, because code was compiled again
-// in the same place, the later line wins. A nil budget means the default
-// limits. The error wraps ErrNoSymbols if no line has that form.
+// in the same place, the later line wins.
+//
+// Only are the addresses that will be looked up, in ascending order: what does
+// not name one of them is not kept, so that the size of the map does not
+// matter. Nil means that any may be. A nil budget means the default limits.
+// The error wraps ErrNoSymbols if no line has that form.
 //
 // Source: Documentation/jit-interface.txt in tools/perf.
-func ReadPerfMap(r io.Reader, b *decode.Budget) (*Table, error) {
+func ReadPerfMap(r io.Reader, only []uint64, b *decode.Budget) (*Table, error) {
 	if b == nil {
 		b = decode.NewBudget(decode.Limits{})
 	}
-	text, err := readBounded(r, min(maxPerfMap, b.Left()), b, "perf map")
-	if err != nil {
-		return nil, err
-	}
-	n := bytes.Count(text, []byte{'\n'}) + 1
-	if err := b.Alloc(int64(n)*120+int64(len(text)), "perf map: symbols"); err != nil {
-		return nil, err
-	}
-	t := &Table{plain: true, syms: make([]symbol, 0, n)}
-	for at := 0; at < len(text); {
-		end := bytes.IndexByte(text[at:], '\n')
-		if end < 0 {
-			end = len(text)
-		} else {
-			end += at
-			text[end] = 0
+	t := &Table{plain: true}
+	var names []byte
+	any := false
+	in := bufio.NewReaderSize(io.LimitReader(r, maxPerfMap+1), 64<<10)
+	for at := int64(0); ; {
+		// Of a longer line, the beginning is enough.
+		line, err := in.ReadSlice('\n')
+		n := len(line)
+		if s, ok := perfMapLine(bytes.TrimSuffix(line, []byte{'\n'}), 0); ok {
+			any = true
+			if i, _ := slices.BinarySearch(only, s.start); only == nil || i < len(only) && only[i] < s.end {
+				name := bytes.TrimSuffix(line, []byte{'\n'})[s.name:]
+				if err := b.Alloc(120+2*int64(len(name)), "perf map: symbols"); err != nil {
+					return nil, err
+				}
+				if len(names) > math.MaxUint32-len(name)-1 {
+					return nil, errors.New("perf map: names of more than 4 GiB")
+				}
+				s.name = uint32(len(names))
+				names = append(append(names, name...), 0)
+				t.syms = append(t.syms, s)
+			}
 		}
-		if s, ok := perfMapLine(text[at:end], at); ok {
-			t.syms = append(t.syms, s)
+		for err == bufio.ErrBufferFull {
+			line, err = in.ReadSlice('\n')
+			n += len(line)
 		}
-		at = end + 1
+		if at += int64(n); at > maxPerfMap {
+			return nil, fmt.Errorf("perf map: more than %d bytes", int64(maxPerfMap))
+		}
+		if serr := b.Step(1, "perf map: lines"); serr != nil {
+			return nil, serr
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("perf map: %w", err)
+		}
 	}
-	if len(t.syms) == 0 {
+	if !any {
 		return nil, fmt.Errorf("perf map: %w: no line of the form %q", ErrNoSymbols, "START SIZE name")
 	}
-	t.tabs = []*stringTable{textTable(string(text))}
+	t.tabs = []*stringTable{textTable(string(names))}
 	t.paint()
 	return t, nil
 }

@@ -3,6 +3,10 @@ package objfile
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -17,7 +21,7 @@ not a line
 0x3000 0x10 prefixed
 3008 100 long, over what follows
 3010 8 short
-fffffffffffffff0 ffff end`), nil)
+fffffffffffffff0 ffff end`), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +45,7 @@ fffffffffffffff0 ffff end`), nil)
 	if a != b {
 		t.Error("the pieces of one function are two symbols")
 	}
-	if _, err := ReadPerfMap(strings.NewReader("x\n"), nil); !errors.Is(err, ErrNoSymbols) {
+	if _, err := ReadPerfMap(strings.NewReader("x\n"), nil, nil); !errors.Is(err, ErrNoSymbols) {
 		t.Errorf("no lines: %v", err)
 	}
 }
@@ -53,17 +57,61 @@ func TestPerfMapHostile(t *testing.T) {
 		b.WriteString([]string{"1000 ffffffff a\n", "2000 10 b\n", "1 fffffff c\n"}[i%3])
 	}
 	bounded(t, "perf map", b.Len(), func() {
-		if _, err := ReadPerfMap(&b, nil); err != nil {
+		if _, err := ReadPerfMap(&b, nil, nil); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
+// TestPerfMapOnly: S7, too. Of a map of any size, only what will be looked up is
+// kept.
+func TestPerfMapOnly(t *testing.T) {
+	line := func(i int) string { return fmt.Sprintf("%x 10 f%d\n", i*16, i) }
+	const lines = 2_000_000
+	text := make([]byte, 0, lines*16)
+	for i := range lines {
+		text = append(text, line(i)...)
+	}
+	text = append(text, line(77)...)
+	text = append(text, "4d8 2 inner\n4d9 1 "...)
+	text = append(text, bytes.Repeat([]byte("long"), 100<<10)...) // and no end of line
+	only := []uint64{0, 0x4d0, 0x4d8, 0x4d9, 0x5000000, lines * 16, 1 << 62}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	tab, err := ReadPerfMap(bytes.NewReader(text), only, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
+		t.Errorf("allocated %d bytes", n)
+	}
+	var got []string
+	for _, a := range only {
+		s, _ := tab.Lookup(a)
+		got = append(got, s.Name[:min(len(s.Name), 8)])
+	}
+	if want := []string{"f0", "f77", "inner", "longlong", "", "", ""}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if tab, err := ReadPerfMap(strings.NewReader("10 10 x\n"), []uint64{}, nil); err != nil || tab.Len() != 0 {
+		t.Errorf("nothing to look up: %v", err)
+	}
+	// 10 GB of zeros.
+	if _, err := ReadPerfMap(io.LimitReader(zeros{}, 10<<30), only, nil); err == nil || err.Error() != "perf map: more than 1073741824 bytes" {
+		t.Errorf("10 GB: %v", err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { return len(b), nil }
+
 func FuzzPerfMap(f *testing.F) {
 	f.Add([]byte("1000 100 first\n1080 20 inner\n1000 10 again\n"))
 	f.Add([]byte("0x1 0x2 x\nffffffffffffffff ffffffffffffffff y\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		tab, err := ReadPerfMap(bytes.NewReader(b), nil)
+		tab, err := ReadPerfMap(bytes.NewReader(b), nil, nil)
 		if err != nil {
 			return
 		}

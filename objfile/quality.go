@@ -46,6 +46,9 @@ func (q Quality) String() string {
 
 // Quality returns what the file can name.
 func (f *File) Quality() Quality {
+	if f.pe != nil {
+		return f.peQuality()
+	}
 	q := Stripped
 	for i := range f.sections {
 		s := &f.sections[i]
@@ -157,7 +160,8 @@ var ErrNoText = errors.New("no code in the file")
 // files with one build id but different hashes are different programs; a
 // stripped copy has the hash of its original. The error is ErrNoText for a
 // file that holds no code: a separate debug file has the build id of a
-// program, but nothing to compare.
+// program, but nothing to compare; and for a slim copy, which holds a part of
+// it.
 func (f *File) TextHash() (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	var buf []byte
@@ -183,7 +187,7 @@ func (f *File) TextHash() (sum [sha256.Size]byte, err error) {
 		_, err := io.CopyBuffer(h, io.NewSectionReader(f.r, int64(off), int64(size)), buf)
 		return err
 	}
-	if f.DebugOnly() {
+	if f.DebugOnly() || f.slim {
 		return sum, ErrNoText
 	}
 	for _, p := range f.segments {

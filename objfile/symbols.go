@@ -183,6 +183,10 @@ type loader struct {
 
 // file adds the symbols of f.
 func (l *loader) file(f *File) {
+	if f.pe != nil {
+		l.peSymbols(f)
+		return
+	}
 	for _, typ := range [...]uint32{shtSymtab, shtDynsym} {
 		// A file has one of each at most.
 		if i := slices.IndexFunc(f.sections, func(s section) bool { return s.typ == typ }); i >= 0 {

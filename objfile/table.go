@@ -30,7 +30,7 @@ type Table struct {
 	plain    bool    // names are not mangled
 	mu       sync.Mutex
 	aliases  map[uint64]alias // by start
-	compared int              // names of aliases compared
+	compared int              // names of aliases compared, in units of nameUnit
 
 	stubs *stubs // of the functions of other objects; nil if there are none
 	spans []span // of symbols that were cut, see paint; nil if none were
@@ -197,12 +197,7 @@ func (t *Table) find(addr uint64) (int, bool) {
 	i := n - 1
 	for depth := 0; i >= 0 && t.syms[i].end <= addr; depth++ {
 		if t.parent == nil || depth == maxNesting {
-			// Without overlap, only aliases can be left.
-			if i > 0 && t.syms[i-1].start == t.syms[i].start && t.parent == nil {
-				i--
-				continue
-			}
-			return 0, false
+			return 0, false // nothing overlaps: what begins before ends before
 		}
 		i = int(t.parent[i])
 	}
@@ -218,9 +213,13 @@ type alias struct {
 	longest int32 // the best of those that end last, for addresses behind best
 }
 
-// maxCompared is how many names of aliases a Table looks at. Linkers that
-// fold equal functions make thousands of aliases, hostile files millions.
-const maxCompared = 50_000
+// maxCompared is how many names of aliases a Table looks at, long ones counted
+// as several of nameUnit bytes. Linkers that fold equal functions make thousands
+// of aliases, hostile files millions.
+const (
+	maxCompared = 50_000
+	nameUnit    = 256
+)
 
 // best returns the best of the symbols that start where symbol i does and
 // hold addr, as symbol i does.
@@ -284,7 +283,6 @@ func (t *Table) better(i, j int) bool {
 	if t.compared >= maxCompared {
 		return false
 	}
-	t.compared++
 	return t.compareNames(i, j) > 0
 }
 
@@ -294,6 +292,7 @@ func (t *Table) better(i, j int) bool {
 // Source: choose_best_symbol, tools/perf/util/symbol.c.
 func (t *Table) compareNames(i, j int) int {
 	a, b := t.printed(i), t.printed(j)
+	t.compared += 1 + (len(a)+len(b))/nameUnit
 	if c := cmp.Compare(underscores(b), underscores(a)); c != 0 {
 		return c
 	}

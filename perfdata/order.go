@@ -1,7 +1,7 @@
 package perfdata
 
 import (
-	"cmp"
+	"context"
 	"io"
 	"slices"
 )
@@ -28,24 +28,31 @@ type OrderedReader struct {
 	f       *File
 	d       *Decoder
 	streams []*queue
-	plain   *Reader // if records have no times
-	last    uint64  // the time of the latest record delivered
+	untimed bool   // records have no times: the order is that of the file
+	last    uint64 // the time of the latest record delivered
 	late    int64
 	bad     Bad
 }
 
 // A queue orders one stream.
 type queue struct {
-	b      *BatchReader
-	stream int
-	max    int64
+	b   *BatchReader
+	max int64
 
-	ready  []item // may be delivered, sorted
+	ready  []item // may be delivered, sorted, from next on
+	next   int
 	wait   []item // may not
+	sorted int    // how many of wait are sorted
+	merged []item // room to merge in
+	runs   []int
 	bytes  int64  // of wait
+	seen   int64  // items
+	work   int64  // items that were moved to sort them
 	newest uint64 // time seen
 	limit  uint64 // the newest time at the end of the round before
 	err    error
+
+	untimed bool // all is ready at once
 }
 
 // An item is a record in a batch that is kept as long as there are items of it.
@@ -53,26 +60,41 @@ type item struct {
 	time uint64 // 0: at once
 	data []byte
 	off  int64
+	pos  uint64
 	bad  *Bad
+
+	stream int32
+}
+
+// A Raw is a record as bytes, at its place in the order of time.
+type Raw struct {
+	Data   []byte // the whole record; it may be kept, and must not be changed
+	Offset int64  // see Batch.At
+	Pos    uint64 // grows with the place in the recording: see Batch.Pos
+	Stream int    // see Batch.Stream
+
+	// Bad is set, and Data empty, where bytes had to be skipped.
+	Bad *Bad
 }
 
 // cost is the memory that the item holds, in bytes, about.
-func (it item) cost() int64 { return int64(len(it.data)) + 64 }
+func (it *item) cost() int64 { return int64(len(it.data)) + 64 }
 
 // Ordered returns an OrderedReader of the records of f from the first on. If
 // f's records have no times it is in the order of the file.
 func (f *File) Ordered(o OrderOptions) *OrderedReader {
 	r := &OrderedReader{f: f, d: NewDecoder(f)}
 	a := &f.events[0].Attr
-	if a.Flags&FlagSampleIDAll == 0 || a.SampleType&SampleTime == 0 {
-		r.plain = f.Records()
+	r.untimed = a.Flags&FlagSampleIDAll == 0 || a.SampleType&SampleTime == 0
+	if r.untimed {
+		r.streams = []*queue{{b: f.Batches(context.Background()), untimed: true}}
 		return r
 	}
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = 256 << 20
 	}
 	for i := range f.streams {
-		q := &queue{b: f.one(i), stream: i, max: o.MaxBytes}
+		q := &queue{b: f.one(i), max: o.MaxBytes}
 		if i > 0 {
 			// One CPU's, which the kernel has sorted; there are no rounds.
 			q.max = chunkSize
@@ -86,33 +108,15 @@ func (f *File) Ordered(o OrderOptions) *OrderedReader {
 // comes as *Bad. At the end the error is io.EOF; others are those of
 // Reader.Next.
 func (r *OrderedReader) Next() (Record, error) {
-	if r.plain != nil {
-		return r.plain.Next()
+	q, err := r.first()
+	if err != nil {
+		return nil, err
 	}
-	var first *queue
-	for _, q := range r.streams {
-		if err := q.fill(r.d); err != nil {
-			return nil, err
-		}
-		if len(q.ready) > 0 && (first == nil || q.ready[0].time < first.ready[0].time) {
-			first = q
-		}
-	}
-	if first == nil {
-		return nil, io.EOF
-	}
-	it := first.ready[0]
-	first.ready = first.ready[1:]
+	it := r.take(q)
 	if it.bad != nil {
 		return it.bad, nil
 	}
-	if it.time != 0 {
-		if it.time < r.last {
-			r.late++
-		}
-		r.last = max(r.last, it.time)
-	}
-	r.d.Stream = first.stream
+	r.d.Stream = int(it.stream)
 	rec, err := r.d.Decode(it.data, it.off)
 	if err != nil {
 		typ, misc, size := RecordHeader(it.data, r.d.big)
@@ -122,6 +126,58 @@ func (r *OrderedReader) Next() (Record, error) {
 	return rec, nil
 }
 
+// NextRaw appends the next records to out, at most as many as fit in its
+// capacity, and returns it. It reads no further than it has to for one. The
+// error is that of Next.
+func (r *OrderedReader) NextRaw(out []Raw) ([]Raw, error) {
+	q, err := r.first()
+	if err != nil {
+		return out, err
+	}
+	for len(out) < cap(out) {
+		it := r.take(q)
+		out = append(out, Raw{Data: it.data, Offset: it.off, Pos: it.pos, Stream: int(it.stream), Bad: it.bad})
+		if len(r.streams) > 1 {
+			if q, err = r.first(); err != nil {
+				break // which the next call finds again
+			}
+		} else if q.next == len(q.ready) {
+			break
+		}
+	}
+	return out, nil
+}
+
+// first returns the queue whose record comes next.
+func (r *OrderedReader) first() (*queue, error) {
+	var first *queue
+	for _, q := range r.streams {
+		if err := q.fill(r.d); err != nil {
+			return nil, err
+		}
+		if q.next < len(q.ready) && (first == nil || q.ready[q.next].time < first.ready[first.next].time) {
+			first = q
+		}
+	}
+	if first == nil {
+		return nil, io.EOF
+	}
+	return first, nil
+}
+
+// take takes the next record out of q.
+func (r *OrderedReader) take(q *queue) *item {
+	it := &q.ready[q.next]
+	q.next++
+	if it.time != 0 {
+		if it.time < r.last {
+			r.late++
+		}
+		r.last = max(r.last, it.time)
+	}
+	return it
+}
+
 // Late returns how many records were delivered after a later one, because the
 // recording broke the rule or the queue was full.
 func (r *OrderedReader) Late() int64 { return r.late }
@@ -129,9 +185,6 @@ func (r *OrderedReader) Late() int64 { return r.late }
 // Close ends reading before the end of the file. It need not be called after
 // an error or io.EOF, nor before File.Close.
 func (r *OrderedReader) Close() {
-	if r.plain != nil {
-		r.plain.Close()
-	}
 	for _, q := range r.streams {
 		q.b.Close()
 	}
@@ -139,7 +192,9 @@ func (r *OrderedReader) Close() {
 
 // fill reads until a record may be delivered, or to the end.
 func (q *queue) fill(d *Decoder) error {
-	for len(q.ready) == 0 {
+	for q.next == len(q.ready) {
+		clear(q.ready) // or the batches would be kept
+		q.ready, q.next = q.ready[:0], 0
 		if q.err != nil {
 			return nil
 		}
@@ -160,13 +215,17 @@ func (q *queue) fill(d *Decoder) error {
 // batch takes up the records of b.
 func (q *queue) batch(b *Batch, d *Decoder) {
 	if b.Bad != nil {
-		q.ready = append(q.ready, item{bad: b.Bad})
+		q.ready = append(q.ready, item{bad: b.Bad, pos: b.Pos, stream: int32(b.Stream)})
 		return
 	}
 	for i := 0; i < len(b.Data); {
 		typ, _, size := RecordHeader(b.Data[i:], d.big)
-		it := item{data: b.Data[i : i+size : i+size], off: b.At(i)}
+		it := item{data: b.Data[i : i+size : i+size], off: b.At(i), pos: b.Pos + uint64(i), stream: int32(b.Stream)}
 		i += size
+		if q.untimed {
+			q.ready = append(q.ready, it)
+			continue
+		}
 		it.time = d.Time(it.data)
 		switch {
 		case typ == RecordFinishedRound:
@@ -180,6 +239,7 @@ func (q *queue) batch(b *Batch, d *Decoder) {
 			continue
 		}
 		q.newest = max(q.newest, it.time)
+		q.seen++
 		q.wait = append(q.wait, it)
 		if q.bytes += it.cost(); q.bytes > q.max {
 			q.overflow()
@@ -193,8 +253,64 @@ func (q *queue) overflow() {
 	q.flushTo(len(q.wait) / 2)
 }
 
+// sort sorts what waits, by time; what is of one time stays as it is. It
+// merges runs that are sorted already: what was in the buffer of a CPU is one.
 func (q *queue) sort() {
-	slices.SortStableFunc(q.wait, func(a, b item) int { return cmp.Compare(a.time, b.time) })
+	q.runs = append(q.runs[:0], 0)
+	for i := max(q.sorted, 1); i < len(q.wait); i++ {
+		if q.wait[i].time < q.wait[i-1].time {
+			q.runs = append(q.runs, i)
+		}
+	}
+	if cap(q.merged) < len(q.wait) {
+		q.merged = make([]item, len(q.wait), cap(q.wait))
+	}
+	for runs := q.runs; len(runs) > 1; {
+		from, to := q.wait, q.merged[:len(q.wait)]
+		n := 0
+		for i := 0; i < len(runs); i += 2 {
+			a, mid, end := runs[i], len(from), len(from)
+			if i+1 < len(runs) {
+				mid = runs[i+1]
+			}
+			if i+2 < len(runs) {
+				end = runs[i+2]
+			}
+			mergeItems(to[a:end], from[a:mid], from[mid:end])
+			runs[n] = a
+			n++
+		}
+		runs = runs[:n]
+		q.wait, q.merged = to, from
+		q.work += int64(len(to))
+		if len(runs) == 1 {
+			clear(q.merged) // or the batches would be kept
+		}
+	}
+	q.sorted = len(q.wait)
+}
+
+// mergeItems merges a and b, of which those of a come first, into out.
+func mergeItems(out, a, b []item) {
+	for len(a) > 0 && len(b) > 0 {
+		// Runs alternate in stretches, not one by one.
+		if a[0].time <= b[0].time {
+			n := 1
+			for n < len(a) && a[n].time <= b[0].time {
+				n++
+			}
+			out = out[copy(out, a[:n]):]
+			a = a[n:]
+			continue
+		}
+		n := 1
+		for n < len(b) && b[n].time < a[0].time {
+			n++
+		}
+		out = out[copy(out, b[:n]):]
+		b = b[n:]
+	}
+	copy(out[copy(out, a):], b)
 }
 
 // flush delivers what is not newer than limit.
@@ -207,12 +323,19 @@ func (q *queue) flush(limit uint64) {
 		return 1
 	})
 	q.flushTo(n)
+	if q.work > 64*q.seen+1<<24 {
+		// Rounds of a few records over and over, and very many that wait: no
+		// recording is like that.
+		q.flushTo(len(q.wait) / 2)
+	}
 }
 
 func (q *queue) flushTo(n int) {
-	for _, it := range q.wait[:n] {
-		q.bytes -= it.cost()
+	for i := range q.wait[:n] {
+		q.bytes -= q.wait[i].cost()
 	}
 	q.ready = append(q.ready, q.wait[:n]...)
-	q.wait = append(q.wait[:0], q.wait[n:]...)
+	clear(q.wait[:n]) // or the batches would be kept
+	q.wait = q.wait[n:]
+	q.sorted -= n
 }

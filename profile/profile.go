@@ -46,6 +46,7 @@ const (
 	KindGuestModule
 	KindSpecial // [heap], [stack], SysV memory: no symbols
 	KindUnnamed // a mapping with an empty name
+	KindJIT     // code made at run time, with its names in a jitdump file: addresses are offsets in it
 )
 
 // An Object is a thing that was mapped: a file with an identity. One path
@@ -55,7 +56,7 @@ type Object struct {
 	Path    string     // as perf's long name; bytes
 	Short   string     // as perf's short name: base name, [module], [JIT] tid N
 	BuildID buildid.ID // "" if the recording has none
-	PID     int32      // KindPerfMap: whose; else 0
+	PID     int32      // KindPerfMap, KindJIT: whose; else 0
 	Guest   int32      // of a virtual machine: the pid of its process, -1 if unknown; 0: of the host
 
 	// Identity of the file where the recording gives it; 0 if not.

@@ -6,59 +6,41 @@ import (
 	"github.com/perfark/perfark/profile"
 )
 
-// Names of what is not an object, in the column of objects.
-const (
-	UnknownDSO = "[unknown]"            // no mapping at the address
-	Restricted = "[kernel, restricted]" // kernel code, and the recording has no kernel map
-	Unnamed    = "[unnamed mapping]"    // a mapping with an empty name
-)
-
-// Options says which rows and columns a flat report has. The zero value is
-// perf's default: overhead, comm, dso, symbol.
-type Options struct {
-	Sort   []Key // what rows are told apart and ordered by; nil means comm, dso, symbol if Fields is nil too
-	Fields []Key // the columns, followed by those of Sort that are missing; nil means overhead and Sort
-
-	ShowSamples bool // a column of samples after the overhead; not used with Fields
-	ShowPeriod  bool // and one of periods
-
-	// Restricted says that the recording has no map of the kernel: kernel
-	// addresses stand under that name instead of as unknown.
-	Restricted bool
-
-	Groups    []Group // events shown side by side; the others have a table each
-	KeepEmpty bool    // tables of events without samples too
-}
-
-// A Group is a set of events that were counted together: one table shows them
-// side by side.
-type Group struct {
-	Name    string  // "" for a group without one
-	Members []int32 // indices into Profile.Events, the leader first
-}
-
-// A Table is the flat report of one event, or of a group of events.
+// A Table is the report of one event, or of a group of events.
 type Table struct {
 	Events  []string // names; several if Group
 	Group   bool
+	Forced  bool   // the group is not one of the recording
 	Name    string // of the group; "" if it has none
-	Samples uint64 // all of them, over the events
+	Samples uint64 // all of them, over the events; of those shown if Options.Relative
 	Period  uint64 // their sum
 	Totals  []Count
+	Shown   []Count // what Options.Filter left, by event
 	Columns []Key
-	Rows    []Row
+
+	b     *builder
+	where []slot
+	list  []int32 // samples, by head
+	ends  []int32 // by head: where its samples begin in list; then the end of the last
+
+	rows   []row
+	self   []Count // by row, for each event
+	acc    []Count // with what was called; nil without Options.Children
+	modes  []modes
+	depths []int32
+	order  []int32 // rows in order
+
+	headRows   []int32 // by head: its first row; then the number of rows
+	samples    []int32 // of the first event, by row
+	sampleEnds []int32 // by row: where its samples begin in samples; then the end of the last
+	makers     []*treeMaker
 }
 
-// A Count is a number of samples and the sum of their periods.
-type Count struct {
-	Samples uint64
-	Period  uint64
-}
-
-// A Row is what samples have in common. Fields that the table has no column
-// for are those of one of the samples.
+// A Row is a row of a table, for those who want its parts. Fields that the
+// table has no column for are those of one of the samples.
 type Row struct {
-	Counts []Count // per event of the table
+	Counts   []Count // per event of the table
+	Children []Count // with what was called; nil without Options.Children
 
 	PID, TID int32
 	Comm     string // of the samples
@@ -66,50 +48,57 @@ type Row struct {
 	DSO      string // short name of the object, or one of the names for what is none
 	CPU      int32
 
-	Symbol string // "" if the address has no name
-	Level  byte   // 'k' kernel, '.' user, …: see profile.Location
-	Addr   uint64 // of a sample, in the object's space
-	Object int32  // index into Profile.Objects; profile.None if there is none
+	Symbol  string // "" if the address has no name
+	Inlined bool   // the compiler put it into another function
+	Level   byte   // 'k' kernel, '.' user, …: see profile.Location
+	Addr    uint64 // of a sample, in the object's space
+	Object  int32  // index into Profile.Objects; profile.None if there is none
 }
 
-// Percent returns what share of the period of event i of t the row has.
-func (t *Table) Percent(r *Row, i int) float64 {
-	if t.Totals[i].Period == 0 {
-		return 0
-	}
-	return 100.0 * float64(r.Counts[i].Period) / float64(t.Totals[i].Period)
-}
-
-// Flat returns the flat report of p, in the order of the events.
+// Flat returns the report of p, in the order of the events.
 //
 // Rows, their order and their numbers are perf's: objects are told apart by
 // their short name, symbols by object, name, start and end, addresses without
 // a symbol by themselves. Rows that compare equal in everything that orders
 // them are in the order of object and address, which perf leaves open.
+//
+// The tables refer to p, which must not change while they are used.
 func Flat(p *profile.Profile, o Options) []*Table {
-	columns, order := layout(o)
-	b := newBuilder(p, order, o.Restricted)
+	columns, order := layout(&o)
+	b := newBuilder(p, &o, columns, order)
 	groups := tables(p, o.Groups)
 	where := make([]slot, len(p.Events))
 	all := make([]*Table, len(groups))
 	for ti, g := range groups {
-		t := &Table{Group: len(g.Members) > 1, Name: g.Name, Columns: columns, Totals: make([]Count, len(g.Members))}
+		t := &Table{
+			Group:   len(g.Members) > 1,
+			Forced:  g.Forced,
+			Name:    g.Name,
+			Columns: columns,
+			Totals:  make([]Count, len(g.Members)),
+			Shown:   make([]Count, len(g.Members)),
+		}
 		for i, e := range g.Members {
 			t.Events = append(t.Events, p.Events[e].Name)
 			where[e] = slot{int32(ti), int32(i)}
 		}
 		all[ti] = t
 	}
-	rows := b.fill(all, where)
+	b.fill(all, where)
 
 	kept := all[:0]
-	for i, t := range all {
-		for _, c := range t.Totals {
-			t.Samples += c.Samples
-			t.Period += c.Period
+	for _, t := range all {
+		some := false
+		for i := range t.Totals {
+			some = some || t.Totals[i].Samples > 0
+			if o.Relative {
+				t.Totals[i] = t.Shown[i]
+			}
+			t.Samples += t.Totals[i].Samples
+			t.Period += t.Totals[i].Period
 		}
-		if t.Samples > 0 || o.KeepEmpty {
-			t.Rows = b.rows(&rows[i])
+		if some || o.KeepEmpty {
+			t.sort()
 			kept = append(kept, t)
 		}
 	}
@@ -117,16 +106,26 @@ func Flat(p *profile.Profile, o Options) []*Table {
 }
 
 // layout returns the columns of a table, and the keys that order its rows.
-func layout(o Options) (columns, order []Key) {
+func layout(o *Options) (columns, order []Key) {
+	if o.Hierarchy {
+		o.Children = false
+	}
 	sort := o.Sort
 	if len(o.Fields) == 0 {
 		if sort == nil {
-			sort = []Key{Comm, DSO, Symbol}
+			sort = DefaultSort
+		}
+		if o.Children && !slices.Contains(sort, OverheadChildren) {
+			order = append(order, OverheadChildren)
+			columns = append(columns, OverheadChildren)
 		}
 		if !slices.Contains(sort, Overhead) {
-			order = []Key{Overhead}
+			order = append(order, Overhead)
 		}
-		columns = []Key{Overhead}
+		columns = append(columns, Overhead)
+		if o.ShowCPU {
+			columns = append(columns, OverheadSys, OverheadUser)
+		}
 		if o.ShowSamples {
 			columns = append(columns, Samples)
 		}
@@ -143,6 +142,10 @@ func layout(o Options) (columns, order []Key) {
 	}
 	for _, k := range columns {
 		order = appendKey(order, k)
+	}
+	if o.Parent != nil {
+		columns = appendKey(columns, Parent)
+		order = appendKey(order, Parent)
 	}
 	return columns, order
 }
@@ -174,5 +177,51 @@ func tables(p *profile.Profile, groups []Group) []Group {
 	return out
 }
 
-// A slot is where the counts of an event go.
-type slot struct{ table, member int32 }
+// Len returns the number of rows.
+func (t *Table) Len() int { return len(t.order) }
+
+// Row returns row i.
+func (t *Table) Row(i int) Row {
+	n := int(t.order[i])
+	p, b := t.b.p, t.b
+	r := &t.rows[n]
+	l := b.s.location(r.place)
+	m := len(t.Totals)
+	out := Row{
+		Counts:  t.self[n*m : (n+1)*m : (n+1)*m],
+		PID:     -1,
+		TID:     -1,
+		CPU:     -1,
+		DSO:     b.s.dso(l).name,
+		Level:   l.Level,
+		Addr:    address(p, l),
+		Object:  l.Object,
+		Inlined: b.s.inlined(r.place),
+	}
+	if t.acc != nil {
+		out.Children = t.acc[n*m : (n+1)*m : (n+1)*m]
+	}
+	s := &p.Samples[r.sample]
+	out.CPU = s.CPU
+	if s.Thread >= 0 {
+		th := &p.Threads[s.Thread]
+		out.PID, out.TID, out.Comm, out.Thread = th.PID, th.TID, comm(th), lastName(th)
+	}
+	if f := b.s.function(r.place); f != nil {
+		out.Symbol = f.Name
+		out.Addr = f.Start
+	}
+	return out
+}
+
+// Percent returns what share of the period of event i of t the row has.
+func (t *Table) Percent(r *Row, i int) float64 {
+	return percent(r.Counts[i].Period, t.Totals[i].Period)
+}
+
+func percent(n, total uint64) float64 {
+	if total == 0 {
+		return 0
+	}
+	return 100.0 * float64(n) / float64(total)
+}

@@ -1,7 +1,7 @@
 // Package report turns a profile into tables, as data and as text. It knows
 // nothing of files: what goes in is a *profile.Profile, what comes out are
-// rows in perf's order with perf's numbers, and the page that perf report
-// --stdio prints.
+// rows in perf's order with perf's numbers, their call trees, and the page
+// that perf report --stdio prints.
 package report
 
 import (
@@ -16,71 +16,177 @@ type Key uint8
 // The keys. PID and TID both go by thread, as perf's pid does; only the
 // heading differs.
 const (
-	Overhead Key = iota // share of the event's period
-	Samples             // number of samples
-	Period              // sum of their periods
+	Overhead         Key = iota // share of the event's period
+	Samples                     // number of samples
+	Period                      // sum of their periods
+	OverheadChildren            // share of the period with that of what was called
+	OverheadSys                 // share of the event's period, in the kernel
+	OverheadUser                // and in user space
+	OverheadGuestSys            // and in the kernel of a virtual machine
+	OverheadGuestUser
 	PID
 	Comm
 	DSO
 	Symbol
 	CPU
 	TID
+	SymbolOffset // symbol and distance from its begin
+	Parent       // caller that Options.Parent names
+	Socket
+	Srcline
+	Srcfile
+	SymbolSize
+	LocalWeight // average of a sample
+	Weight      // sum of the samples
+	LocalInsLat
+	InsLat
+	LocalPStage
+	PStage
+	Transaction
+	Cgroup
+	CgroupID
+	Time
+	CodePageSize
+	Addr // of the code, at run time
+
+	// Of branches.
+	DSOFrom
+	DSOTo
+	SymbolFrom
+	SymbolTo
+	SrclineFrom
+	SrclineTo
+	AddrFrom
+	AddrTo
+	Mispredict
+	Abort
+	InTx
+	Cycles
+
+	// Of what was loaded or stored.
+	SymbolData
+	DSOData
+	SymbolCode
+	Mem
+	Locked
+	TLB
+	Snoop
+	Blocked
+	CacheLine
+	PhysAddr
+	DataPageSize
+
+	numKeys
 )
 
-// keyNames is in the order in which perf tries the names against an
+// A kind says what the value of a key hangs on.
+type kind uint8
+
+const (
+	ofCounts kind = iota
+	ofThread
+	ofPlace // of the code: a location, or an inlined function there
+	ofCPU
+	ofExtra
+	ofChain // of the callers
+)
+
+// keyTable is in the order in which perf tries the names against an
 // abbreviation (tools/perf/util/sort.c), our own ones last.
-var keyNames = []struct {
-	name string
-	key  Key
+var keyTable = []struct {
+	name    string
+	key     Key
+	kind    kind
+	heading string
 }{
-	{"pid", PID},
-	{"comm", Comm},
-	{"dso", DSO},
-	{"symbol", Symbol},
-	{"cpu", CPU},
-	{"overhead", Overhead},
-	{"sample", Samples},
-	{"period", Period},
-	{"tid", TID},
+	{"pid", PID, ofThread, "    Pid:Command"},
+	{"comm", Comm, ofThread, "Command"},
+	{"dso", DSO, ofPlace, "Shared Object"},
+	{"symbol", Symbol, ofPlace, "Symbol"},
+	{"parent", Parent, ofChain, "Parent symbol"},
+	{"cpu", CPU, ofCPU, "CPU"},
+	{"socket", Socket, ofCPU, "Socket"},
+	{"srcline", Srcline, ofPlace, "Source:Line"},
+	{"srcfile", Srcfile, ofPlace, "Source File"},
+	{"local_weight", LocalWeight, ofExtra, "Local Weight"},
+	{"weight", Weight, ofExtra, "Weight"},
+	{"transaction", Transaction, ofExtra, "Transaction                "},
+	{"symbol_size", SymbolSize, ofPlace, "Symbol size"},
+	{"cgroup", Cgroup, ofExtra, "Cgroup"},
+	{"cgroup_id", CgroupID, ofExtra, "cgroup id (dev/inode)"},
+	{"time", Time, ofExtra, "Time"},
+	{"code_page_size", CodePageSize, ofExtra, "Code Page Size"},
+	{"local_ins_lat", LocalInsLat, ofExtra, "Local INSTR Latency"},
+	{"ins_lat", InsLat, ofExtra, "INSTR Latency"},
+	{"local_p_stage_cyc", LocalPStage, ofExtra, "Local Pipeline Stage Cycle"},
+	{"p_stage_cyc", PStage, ofExtra, "Pipeline Stage Cycle"},
+	{"addr", Addr, ofPlace, "Address"},
+	{"dso_from", DSOFrom, ofExtra, "Source Shared Object"},
+	{"dso_to", DSOTo, ofExtra, "Target Shared Object"},
+	{"symbol_from", SymbolFrom, ofExtra, "Source Symbol"},
+	{"symbol_to", SymbolTo, ofExtra, "Target Symbol"},
+	{"mispredict", Mispredict, ofExtra, "Branch Mispredicted"},
+	{"abort", Abort, ofExtra, "Transaction abort"},
+	{"in_tx", InTx, ofExtra, "Branch in transaction"},
+	{"cycles", Cycles, ofExtra, "Basic Block Cycles"},
+	{"srcline_from", SrclineFrom, ofExtra, "From Source:Line"},
+	{"srcline_to", SrclineTo, ofExtra, "To Source:Line"},
+	{"addr_from", AddrFrom, ofExtra, "Source Address"},
+	{"addr_to", AddrTo, ofExtra, "Target Address"},
+	{"symbol_daddr", SymbolData, ofExtra, "Data Symbol"},
+	{"dso_daddr", DSOData, ofExtra, "Data Object"},
+	{"locked", Locked, ofExtra, "Locked"},
+	{"tlb", TLB, ofExtra, "TLB access"},
+	{"mem", Mem, ofExtra, "Memory access"},
+	{"snoop", Snoop, ofExtra, "Snoop"},
+	{"dcacheline", CacheLine, ofExtra, "Data Cacheline"},
+	{"symbol_iaddr", SymbolCode, ofPlace, "Code Symbol"},
+	{"phys_daddr", PhysAddr, ofExtra, "Data Physical Address"},
+	{"data_page_size", DataPageSize, ofExtra, "Data Page Size"},
+	{"blocked", Blocked, ofExtra, "Blocked"},
+	{"overhead", Overhead, ofCounts, "Overhead"},
+	{"overhead_sys", OverheadSys, ofCounts, "sys"},
+	{"overhead_us", OverheadUser, ofCounts, "usr"},
+	{"overhead_guest_sys", OverheadGuestSys, ofCounts, "guest sys"},
+	{"overhead_guest_us", OverheadGuestUser, ofCounts, "guest usr"},
+	{"overhead_children", OverheadChildren, ofCounts, "Children"},
+	{"sample", Samples, ofCounts, "Samples"},
+	{"period", Period, ofCounts, "Period"},
+	{"tid", TID, ofThread, "    Tid:Command"},
+	{"symoff", SymbolOffset, ofPlace, "Symbol Offset"},
 }
+
+// keyOf is the index in keyTable, by key.
+var keyOf = func() (of [numKeys]uint8) {
+	for i, n := range keyTable {
+		of[n.key] = uint8(i)
+	}
+	return of
+}()
 
 // String returns the name of k as --sort takes it.
 func (k Key) String() string {
-	for _, n := range keyNames {
-		if n.key == k {
-			return n.name
-		}
+	if k < numKeys {
+		return keyTable[keyOf[k]].name
 	}
 	return fmt.Sprintf("key %d", uint8(k))
 }
 
 // counts reports whether k is something that is counted, not told apart by.
-func (k Key) counts() bool { return k <= Period }
+func (k Key) counts() bool { return k <= OverheadGuestUser }
+
+func (k Key) kind() kind { return keyTable[keyOf[k]].kind }
 
 // heading is the title of the column.
-func (k Key) heading() string {
-	switch k {
-	case Overhead:
-		return "Overhead"
-	case Samples:
-		return "Samples"
-	case Period:
-		return "Period"
-	case PID:
-		return "    Pid:Command"
-	case TID:
-		return "    Tid:Command"
-	case Comm:
-		return "Command"
-	case DSO:
-		return "Shared Object"
-	case Symbol:
-		return "Symbol"
-	case CPU:
-		return "CPU"
-	}
-	return k.String()
-}
+func (k Key) heading() string { return keyTable[keyOf[k]].heading }
+
+// Default orders of perf report: for samples, for branches (-b), and for
+// samples of memory accesses (--mem-mode).
+var (
+	DefaultSort       = []Key{Comm, DSO, Symbol}
+	DefaultBranchSort = []Key{Comm, DSOFrom, SymbolFrom, SymbolTo, Cycles}
+	DefaultMemSort    = []Key{LocalWeight, Mem, Symbol, DSO, SymbolData, DSOData, Snoop, TLB, Locked, Blocked, LocalInsLat, LocalPStage}
+)
 
 // ParseKeys parses a list of keys separated by commas. As with perf, case
 // does not matter, a name may be cut short, and a key named twice counts once.
@@ -93,7 +199,13 @@ next:
 		if word == "" {
 			continue
 		}
-		for _, n := range keyNames {
+		for _, n := range keyTable {
+			if n.name == word {
+				keys = appendKey(keys, n.key)
+				continue next
+			}
+		}
+		for _, n := range keyTable {
 			if strings.HasPrefix(n.name, word) {
 				keys = appendKey(keys, n.key)
 				continue next
@@ -105,8 +217,8 @@ next:
 }
 
 func keyList() string {
-	names := make([]string, len(keyNames))
-	for i, n := range keyNames {
+	names := make([]string, len(keyTable))
+	for i, n := range keyTable {
 		names[i] = n.name
 	}
 	return strings.Join(names, ", ")

@@ -91,8 +91,9 @@ var hists = []sample{
 // summary is the rows of a table in one line each: percent and names.
 func summary(t *Table) []string {
 	var out []string
-	for i := range t.Rows {
-		r := &t.Rows[i]
+	for i := range t.Len() {
+		row := t.Row(i)
+		r := &row
 		s := fmt.Sprintf("%.2f", t.Percent(r, 0))
 		for _, k := range t.Columns {
 			switch k {
@@ -271,7 +272,7 @@ func TestUnnamed(t *testing.T) {
 		Threads:   []profile.Thread{{PID: 1, TID: 1, Comm: "a"}},
 		Samples:   []profile.Sample{{Location: 0, Stack: profile.None, Extra: profile.None, Count: 1, Period: 1}},
 	}
-	if got := Flat(p, Options{Sort: []Key{DSO}})[0].Rows[0].DSO; got != "[unnamed mapping]" {
+	if got := Flat(p, Options{Sort: []Key{DSO}})[0].Row(0).DSO; got != "[unnamed mapping]" {
 		t.Errorf("DSO = %q", got)
 	}
 }
@@ -368,10 +369,11 @@ func TestParseKeys(t *testing.T) {
 	}{
 		{"comm,dso,sym", []Key{Comm, DSO, Symbol}, ""},
 		{"Comm,DSO,comm", []Key{Comm, DSO}, ""},
-		{"p,c,s,cp,t", []Key{PID, Comm, Symbol, CPU, TID}, ""},
+		{"p,c,s,cp,t", []Key{PID, Comm, Symbol, CPU, Transaction}, ""},
+		{"pid,tid,weight", []Key{PID, TID, Weight}, ""},
 		{"over, sam ,period", []Key{Overhead, Samples, Period}, ""},
 		{",", nil, ""},
-		{"symbols", nil, `unknown key "symbols": want some of pid, comm, dso, symbol, cpu, overhead, sample, period, tid`},
+		{"symbols", nil, `unknown key "symbols": want some of ` + keyList()},
 	}
 	for _, tt := range tests {
 		got, err := ParseKeys(tt.in)

@@ -2,382 +2,733 @@ package report
 
 import (
 	"cmp"
-	"math"
+	"runtime"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/perfark/perfark/profile"
 )
 
-// A rowKey tells rows of a table apart: numbers for what the order asks for, 0
-// for the rest. Names are numbered in their order, so that rows are put in
-// order without a look at a name.
-type rowKey struct {
-	comm, dso, tid, cpu int32
-	fn                  int32  // symbol; noFunc for an address without one
-	addr                uint64 // that address
+// A row is what samples have in common: a head, the values of the keys that
+// hang on the sample, and a tail, the values of those that hang on the code.
+type row struct {
+	head, tail int32
+	place      int32 // one of those with that tail
+	sample     int32 // one of those with that head
 }
 
-const noFunc = -1
-
-// hash mixes the fields of k.
-func (k *rowKey) hash() uint64 {
-	const m = 0x9e3779b97f4a7c15
-	h := k.addr ^ uint64(uint32(k.fn))<<32 ^ uint64(uint32(k.comm))
-	h = (h ^ h>>29) * m
-	h ^= uint64(uint32(k.dso))<<40 ^ uint64(uint32(k.tid))<<8 ^ uint64(uint32(k.cpu))
-	h = (h ^ h>>32) * m
-	return h ^ h>>29
-}
-
-// rowSet is the rows of a table while they are filled: a hash table by key,
-// with open addressing.
-type rowSet struct {
-	members int // events of the table
-	slots   []int32
-	keys    []rowKey
-	first   []int32 // sample that came first
-	counts  []Count // members for each row
-}
-
-// row returns the number of the row of k; sample is its first if there is none
-// yet.
-func (s *rowSet) row(k *rowKey, sample int32) int {
-	if 2*len(s.keys) >= len(s.slots) {
-		s.grow()
-	}
-	mask := uint64(len(s.slots) - 1)
-	for i := k.hash() & mask; ; i = (i + 1) & mask {
-		n := s.slots[i]
-		if n == 0 {
-			s.keys = append(s.keys, *k)
-			s.first = append(s.first, sample)
-			for range s.members {
-				s.counts = append(s.counts, Count{})
-			}
-			s.slots[i] = int32(len(s.keys))
-			return len(s.keys) - 1
-		}
-		if s.keys[n-1] == *k {
-			return int(n - 1)
-		}
-	}
-}
-
-func (s *rowSet) grow() {
-	s.slots = make([]int32, max(1024, 4*len(s.slots)))
-	mask := uint64(len(s.slots) - 1)
-	for n := range s.keys {
-		i := s.keys[n].hash() & mask
-		for s.slots[i] != 0 {
-			i = (i + 1) & mask
-		}
-		s.slots[i] = int32(n + 1)
-	}
-}
+// A modes is the part of a period that was spent in the kernel, in user space,
+// and in these of virtual machines.
+type modes [4]uint64
 
 // A builder makes the rows of a report.
 type builder struct {
-	p     *profile.Profile
-	order []Key
-	by    [TID + 1]bool // the keys in order
+	p       *profile.Profile
+	o       *Options
+	s       *places
+	t       *trie
+	order   []Key
+	cpus    int
+	workers int
 
-	comms   []int32   // number of the name, by thread
-	objects []dsoRank // by object, then for no object: in user space, in the kernel
-	funcs   []int32   // number of the symbol, by function
-	symbols []symbolRank
+	heads    []dim // keys of the sample, in order
+	tails    []dim // keys of the code, in order
+	headSet  interner
+	tailSet  interner
+	headOf   []int32 // by thread, if all keys of the sample hang on it
+	sampleHd []int32 // by sample, if not
+	tailOf   []int32 // by place
+
+	// Where a head or a tail comes in the order of its keys, and what decides
+	// if all keys are equal.
+	headRank, headTie, tailRank, tailTie []int32
+
+	plan []step
+
+	parents   []int32 // by node of the trie +1: function that Options.Parent names
+	before    []int32 // by node of the trie: how many come before it, callers first; nil if chains do not matter
+	codes     []int32 // by place: class in chains; nil until asked for
+	needModes bool
+	depth     bool // chains are there, so that their depth counts in the order
 }
 
-// A dsoRank is the name of an object, and its place among them.
-type dsoRank struct {
-	name string
-	rank int32
-}
-
-// A symbolRank is a symbol that has a number: its name's place among the names,
-// and the symbol's among the symbols by object and address.
-type symbolRank struct{ name, place int32 }
-
-func newBuilder(p *profile.Profile, order []Key, restricted bool) *builder {
-	b := &builder{p: p, order: order}
-	for _, k := range order {
-		b.by[k] = true
+func newBuilder(p *profile.Profile, o *Options, columns, order []Key) *builder {
+	b := &builder{p: p, o: o, order: order, workers: o.Workers}
+	if b.workers <= 0 {
+		b.workers = runtime.GOMAXPROCS(0)
 	}
-	b.rankComms()
-	b.rankObjects(restricted)
-	if b.by[Symbol] {
-		b.rankSymbols()
+	b.s = newPlaces(p, o)
+	for i := range p.Samples {
+		b.cpus = max(b.cpus, int(p.Samples[i].CPU)+1)
 	}
+	if o.Children || o.Graph.Mode != GraphNone || o.MaxStack > 0 || o.IgnoreCallees != nil || slices.Contains(order, Parent) {
+		b.t = newTrie(p, b.s, o)
+	}
+	b.depth = o.Children && o.Graph.Mode != GraphNone
+	if o.Children || o.Graph.Mode != GraphNone {
+		b.before = b.t.preorder()
+	}
+	for _, k := range columns {
+		switch k {
+		case OverheadSys, OverheadUser, OverheadGuestSys, OverheadGuestUser:
+			b.needModes = true
+		}
+	}
+	b.dims()
 	return b
 }
 
-func (b *builder) rankComms() {
-	names := make([]string, len(b.p.Threads))
-	for i := range b.p.Threads {
-		names[i] = comm(&b.p.Threads[i])
+// dims makes the values of the keys, and numbers heads and tails.
+func (b *builder) dims() {
+	var keys []Key
+	for _, k := range b.order {
+		if !k.counts() {
+			keys = append(keys, k)
+		}
 	}
-	b.comms = ranks(names)
+	byThread := true
+	for _, k := range keys {
+		d := b.dim(k)
+		if k.kind() == ofPlace {
+			b.tails = append(b.tails, d)
+			continue
+		}
+		b.heads = append(b.heads, d)
+		byThread = byThread && k.kind() == ofThread
+	}
+
+	b.tailSet.width = len(b.tails)
+	b.tailOf = make([]int32, b.s.len())
+	tuple := make([]int32, max(len(b.tails), len(b.heads)))
+	for i := range b.tailOf {
+		for j := range b.tails {
+			tuple[j] = b.tails[j].codes[i]
+		}
+		b.tailOf[i] = b.tailSet.number(tuple[:len(b.tails)])
+	}
+	b.headSet.width = len(b.heads)
+	tuple = tuple[:len(b.heads)]
+	if byThread {
+		b.headOf = make([]int32, len(b.p.Threads)+1)
+		for i := range b.headOf {
+			for j := range b.heads {
+				tuple[j] = 0
+				if i > 0 {
+					tuple[j] = b.heads[j].codes[i-1]
+				}
+			}
+			b.headOf[i] = b.headSet.number(tuple)
+		}
+	} else {
+		b.sampleHd = make([]int32, len(b.p.Samples))
+		for i := range b.p.Samples {
+			for j := range b.heads {
+				tuple[j] = b.headCode(&b.heads[j], &b.p.Samples[i])
+			}
+			b.sampleHd[i] = b.headSet.number(tuple)
+		}
+	}
+	b.headRank, b.headTie = rankTuples(&b.headSet, b.heads)
+	b.tailRank, b.tailTie = rankTuples(&b.tailSet, b.tails)
+	b.makePlan()
 }
 
-// ranks returns the place of each name among the different ones, in order.
-func ranks(names []string) []int32 {
-	sorted := slices.Clone(names)
-	slices.Sort(sorted)
-	sorted = slices.Compact(sorted)
-	place := make(map[string]int32, len(sorted))
-	for i, s := range sorted {
-		place[s] = int32(i)
+// A step of the comparison of rows: a count, one key, or all keys of one kind.
+type step struct {
+	key Key  // a count if nothing else is set
+	dim int  // index in heads or tails; -1: all of them
+	on  kind // ofCounts, ofThread for heads, ofPlace for tails
+}
+
+func (b *builder) makePlan() {
+	for i := 0; i < len(b.order); i++ {
+		k := b.order[i]
+		if k.counts() {
+			b.plan = append(b.plan, step{key: k})
+			continue
+		}
+		on, dims := ofThread, b.heads
+		if k.kind() == ofPlace {
+			on, dims = ofPlace, b.tails
+		}
+		if k == dims[0].key && i+len(dims) <= len(b.order) && !slices.ContainsFunc(b.order[i:i+len(dims)], func(k Key) bool {
+			return k.counts() || (k.kind() == ofPlace) != (on == ofPlace)
+		}) {
+			b.plan = append(b.plan, step{dim: -1, on: on})
+			i += len(dims) - 1
+			continue
+		}
+		b.plan = append(b.plan, step{dim: slices.IndexFunc(dims, func(d dim) bool { return d.key == k }), on: on})
 	}
-	out := make([]int32, len(names))
-	for i, s := range names {
-		out[i] = place[s]
+}
+
+// headCode returns the value of a key of the sample.
+func (b *builder) headCode(d *dim, s *profile.Sample) int32 {
+	switch d.key.kind() {
+	case ofThread:
+		if s.Thread < 0 {
+			return 0
+		}
+		return d.codes[s.Thread]
+	case ofCPU:
+		return d.codes[max(s.CPU, -1)+1]
+	case ofChain:
+		return d.codes[b.t.node(s)+1]
 	}
+	return d.codes[s.Extra+1]
+}
+
+// head returns the head of a sample.
+func (b *builder) head(i int32) int32 {
+	if b.headOf != nil {
+		return b.headOf[max(b.p.Samples[i].Thread, -1)+1]
+	}
+	return b.sampleHd[i]
+}
+
+// place returns where a sample counts.
+func (b *builder) place(s *profile.Sample) int32 {
+	if b.t != nil && b.t.place != nil && s.Stack != profile.None {
+		if at := b.t.place[s.Stack]; at != profile.None {
+			return at
+		}
+	}
+	return s.Location
+}
+
+// rankTuples returns where each tuple of a set comes in the order of its keys,
+// equal ones at one place, and where it comes if that does not decide.
+func rankTuples(set *interner, dims []dim) (rank, tie []int32) {
+	n := set.len()
+	if set.width == 0 {
+		return make([]int32, 1), make([]int32, 1)
+	}
+	rank, tie = make([]int32, n), make([]int32, n)
+	order := make([]int32, n)
+	for i := range order {
+		order[i] = int32(i)
+	}
+	compare := func(x, y int32) int {
+		a, b := set.tuple(x), set.tuple(y)
+		for i := range dims {
+			if c := cmp.Compare(dims[i].order(a[i]), dims[i].order(b[i])); c != 0 {
+				return c
+			}
+		}
+		return 0
+	}
+	last := func(x, y int32) int {
+		a, b := set.tuple(x), set.tuple(y)
+		for i := range dims {
+			if c := cmp.Compare(dims[i].last(a[i]), dims[i].last(b[i])); c != 0 {
+				return c
+			}
+		}
+		return 0
+	}
+	slices.SortFunc(order, func(x, y int32) int { return cmp.Or(compare(x, y), last(x, y)) })
+	for i, at := range order {
+		tie[at] = int32(i)
+		rank[at] = int32(i)
+		if i > 0 && compare(order[i-1], at) == 0 {
+			rank[at] = rank[order[i-1]]
+		}
+	}
+	return rank, tie
+}
+
+// A slot is where the counts of an event go.
+type slot struct{ table, member int32 }
+
+// fill makes the rows of all tables.
+func (b *builder) fill(all []*Table, where []slot) {
+	p := b.p
+	skip := b.filtered()
+	heads := max(b.headSet.len(), 1)
+	ends := make([]int32, len(all)*heads+1)
+	for i := range p.Samples {
+		s := &p.Samples[i]
+		w := where[s.Event]
+		if skip != nil && skip[i] == dropped {
+			continue
+		}
+		c := Count{s.Count, s.Period}
+		all[w.table].Totals[w.member].add(c)
+		if skip != nil && skip[i] != 0 {
+			continue
+		}
+		all[w.table].Shown[w.member].add(c)
+		ends[int(w.table)*heads+int(b.head(int32(i)))+1]++
+	}
+	for i := 1; i < len(ends); i++ {
+		ends[i] += ends[i-1]
+	}
+	list := make([]int32, ends[len(ends)-1])
+	next := slices.Clone(ends)
+	for i := range p.Samples {
+		if skip != nil && skip[i] != 0 {
+			continue
+		}
+		g := int(where[p.Samples[i].Event].table)*heads + int(b.head(int32(i)))
+		list[next[g]] = int32(i)
+		next[g]++
+	}
+	for i, t := range all {
+		t.b, t.where = b, where
+		t.list = list
+		t.ends = ends[i*heads : (i+1)*heads+1]
+		t.makeRows()
+	}
+}
+
+// makeRows adds up the samples of a table, head by head. Rows of one head are
+// side by side, and the same for any number of workers.
+func (t *Table) makeRows() {
+	b := t.b
+	heads := len(t.ends) - 1
+	chunk := max(heads/(64*b.workers), 1)
+	chunks := make([]*adder, (heads+chunk-1)/chunk)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(b.workers, len(chunks)) {
+		wg.Go(func() {
+			w := newAdder(t)
+			for {
+				c := int(next.Add(1)) - 1
+				if c >= len(chunks) {
+					return
+				}
+				for h := c * chunk; h < min((c+1)*chunk, heads); h++ {
+					if t.ends[h] < t.ends[h+1] {
+						w.head(int32(h))
+					}
+				}
+				chunks[c] = w.take()
+			}
+		})
+	}
+	wg.Wait()
+	for _, c := range chunks {
+		t.rows = append(t.rows, c.rows...)
+		t.self = append(t.self, c.self...)
+		t.acc = append(t.acc, c.acc...)
+		t.modes = append(t.modes, c.modes...)
+		t.depths = append(t.depths, c.depths...)
+	}
+	if part := b.o.Filter.SymbolPart; part != "" {
+		t.keep(func(r *row) bool {
+			f := b.s.function(r.place)
+			return f != nil && strings.Contains(f.Name, part)
+		})
+	}
+	t.headRows = make([]int32, heads+1)
+	for i := range t.rows {
+		t.headRows[t.rows[i].head+1] = int32(i + 1)
+	}
+	for h := range heads {
+		t.headRows[h+1] = max(t.headRows[h+1], t.headRows[h])
+	}
+}
+
+// keep keeps the rows that f accepts.
+func (t *Table) keep(f func(r *row) bool) {
+	n, m := 0, len(t.Totals)
+	for i := range t.rows {
+		if !f(&t.rows[i]) {
+			continue
+		}
+		t.rows[n] = t.rows[i]
+		copy(t.self[n*m:(n+1)*m], t.self[i*m:])
+		if t.acc != nil {
+			copy(t.acc[n*m:(n+1)*m], t.acc[i*m:])
+		}
+		if t.modes != nil {
+			copy(t.modes[n*m:(n+1)*m], t.modes[i*m:])
+		}
+		if t.depths != nil {
+			t.depths[n] = t.depths[i]
+		}
+		n++
+	}
+	t.rows, t.self = t.rows[:n], t.self[:n*m]
+	if t.acc != nil {
+		t.acc = t.acc[:n*m]
+	}
+	if t.modes != nil {
+		t.modes = t.modes[:n*m]
+	}
+	if t.depths != nil {
+		t.depths = t.depths[:n]
+	}
+}
+
+// An adder adds up the samples of heads.
+type adder struct {
+	t      *Table
+	b      *builder
+	m      int // events of the table
+	rows   []row
+	self   []Count
+	acc    []Count // with what was called
+	modes  []modes
+	depths []int32 // of the longest chain
+
+	rowOf  []int32 // row by tail; right only if rows has that tail there
+	from   int     // first row of the head
+	walk   walk
+	within []int32 // by tail: how many nodes of the way are in its row
+	keys   []uint64
+}
+
+func newAdder(t *Table) *adder {
+	a := &adder{t: t, b: t.b, m: len(t.Totals)}
+	a.rowOf = make([]int32, max(a.b.tailSet.len(), 1))
+	return a
+}
+
+// take returns the rows made since the last call.
+func (a *adder) take() *adder {
+	out := &adder{rows: slices.Clone(a.rows), self: slices.Clone(a.self), acc: slices.Clone(a.acc), modes: slices.Clone(a.modes), depths: slices.Clone(a.depths)}
+	a.rows, a.self, a.acc, a.modes, a.depths = a.rows[:0], a.self[:0], a.acc[:0], a.modes[:0], a.depths[:0]
 	return out
 }
 
-// rankObjects numbers the names of objects; what is no object comes last.
-func (b *builder) rankObjects(restricted bool) {
-	n := len(b.p.Objects)
-	names := make([]string, n)
-	for i := range b.p.Objects {
-		o := &b.p.Objects[i]
-		names[i] = cmp.Or(o.Short, o.Path)
-		if o.Kind == profile.KindUnnamed {
-			names[i] = Unnamed
+// row returns the row of a tail.
+func (a *adder) row(head, tail, place, sample int32) int {
+	n := int(a.rowOf[tail])
+	if n >= a.from && n < len(a.rows) && a.rows[n].tail == tail {
+		return n
+	}
+	n = len(a.rows)
+	a.rowOf[tail] = int32(n)
+	a.rows = append(a.rows, row{head, tail, place, sample})
+	for range a.m {
+		a.self = append(a.self, Count{})
+		if a.b.o.Children {
+			a.acc = append(a.acc, Count{})
+		}
+		if a.b.needModes {
+			a.modes = append(a.modes, modes{})
 		}
 	}
-	b.objects = make([]dsoRank, n+2)
-	for i, r := range ranks(names) {
-		b.objects[i] = dsoRank{names[i], r}
+	if a.b.depth {
+		a.depths = append(a.depths, 0)
 	}
-	b.objects[n] = dsoRank{UnknownDSO, math.MaxInt32}
-	b.objects[n+1] = b.objects[n]
-	if restricted {
-		b.objects[n+1] = dsoRank{Restricted, math.MaxInt32 - 1}
-	}
+	return n
 }
 
-// object returns the index in b.objects for l.
-func (b *builder) object(l *profile.Location) int {
-	if l.Object != profile.None {
-		return int(l.Object)
+// head makes the rows of a head.
+func (a *adder) head(h int32) {
+	b := a.b
+	a.from = len(a.rows)
+	samples := a.t.list[a.t.ends[h]:a.t.ends[h+1]]
+	if b.before != nil {
+		a.arrange(samples)
 	}
-	if l.Level == profile.LevelKernel {
-		return len(b.p.Objects) + 1
-	}
-	return len(b.p.Objects)
-}
-
-// rankSymbols numbers the symbols. Functions of one name and place in objects
-// of one name are one symbol.
-func (b *builder) rankSymbols() {
-	type symbol struct {
-		dso        int32
-		start, end uint64
-		name       int32
-	}
-	names := make([]string, len(b.p.Functions))
-	for i := range b.p.Functions {
-		names[i] = b.p.Functions[i].Name
-	}
-	symbols := make([]symbol, len(names))
-	for i, r := range ranks(names) {
-		f := &b.p.Functions[i]
-		symbols[i] = symbol{b.objects[f.Object].rank, f.Start, f.End, r}
-	}
-	sorted := slices.Clone(symbols)
-	slices.SortFunc(sorted, func(x, y symbol) int {
-		return cmp.Or(cmp.Compare(x.dso, y.dso), cmp.Compare(x.start, y.start), cmp.Compare(x.end, y.end), cmp.Compare(x.name, y.name))
-	})
-	sorted = slices.Compact(sorted)
-	number := make(map[symbol]int32, len(sorted))
-	b.symbols = make([]symbolRank, len(sorted))
-	for i, s := range sorted {
-		number[s] = int32(i)
-		b.symbols[i] = symbolRank{s.name, int32(i)}
-	}
-	b.funcs = make([]int32, len(symbols))
-	for i, s := range symbols {
-		b.funcs[i] = number[s]
-	}
-}
-
-// address returns the address of l that is printed if it has no name: that in
-// the object, as perf has it; for a module the distance from its begin.
-func address(p *profile.Profile, l *profile.Location) uint64 {
-	if l.Object != profile.None {
-		if o := &p.Objects[l.Object]; o.Kind == profile.KindModule {
-			return l.Addr - o.Start
-		}
-	}
-	return l.Addr
-}
-
-// comm returns the name a thread goes by: as with perf, the first name it gets
-// is also that of its samples before.
-func comm(t *profile.Thread) string { return cmp.Or(t.Later, t.Comm) }
-
-// fill adds the samples up, for each table.
-func (b *builder) fill(all []*Table, where []slot) []rowSet {
-	sets := make([]rowSet, len(all))
-	for i, t := range all {
-		sets[i].members = len(t.Totals)
-	}
-	var k rowKey
-	for i := range b.p.Samples {
+	for _, i := range samples {
 		s := &b.p.Samples[i]
-		w := where[s.Event]
-		b.key(s, &k)
-		set := &sets[w.table]
-		c := &set.counts[set.row(&k, int32(i))*set.members+int(w.member)]
-		c.Samples += s.Count
-		c.Period += s.Period
-		total := &all[w.table].Totals[w.member]
-		total.Samples += s.Count
-		total.Period += s.Period
+		place := b.place(s)
+		m := int(a.t.where[s.Event].member)
+		n := a.row(h, b.tailOf[place], place, i)*a.m + m
+		a.self[n].add(Count{s.Count, s.Period})
+		if b.needModes {
+			if mode := modeOf(b.p.Locations[s.Location].Level); mode >= 0 {
+				a.modes[n][mode] += s.Period
+			}
+		}
 	}
-	return sets
+	if !b.o.Children {
+		return
+	}
+	for m := range a.m {
+		a.callers(h, samples, int32(m))
+	}
 }
 
-// key sets k to the key of s. Without a column of objects perf takes addresses
-// without a symbol for one even if they are in two objects.
-func (b *builder) key(s *profile.Sample, k *rowKey) {
-	l := &b.p.Locations[s.Location]
-	if s.Thread >= 0 {
-		if b.by[Comm] {
-			k.comm = b.comms[s.Thread]
+// arrange puts samples in the order of their chains in the trie.
+func (a *adder) arrange(samples []int32) {
+	b := a.b
+	a.keys = a.keys[:0]
+	for _, i := range samples {
+		k := uint64(uint32(i))
+		if node := b.t.node(&b.p.Samples[i]); node != profile.None {
+			k |= uint64(b.before[node]+1) << 32
 		}
-		if b.by[PID] || b.by[TID] {
-			k.tid = b.p.Threads[s.Thread].TID
+		a.keys = append(a.keys, k)
+	}
+	slices.Sort(a.keys)
+	for i, k := range a.keys {
+		samples[i] = int32(uint32(k))
+	}
+}
+
+func modeOf(level byte) int {
+	switch level {
+	case profile.LevelKernel:
+		return 0
+	case profile.LevelUser:
+		return 1
+	case profile.LevelGuest:
+		return 2
+	case profile.LevelGuestUser:
+		return 3
+	}
+	return -1
+}
+
+// callers counts the samples of an event in every row that is in their chains,
+// once in each.
+func (a *adder) callers(h int32, samples []int32, member int32) {
+	b := a.b
+	if a.walk.on == nil {
+		a.walk.init(b)
+		a.within = make([]int32, max(b.tailSet.len(), 1))
+	}
+	w := &a.walk
+	m := int(member)
+	w.enter = func(at *waypoint) {
+		a.within[at.tail]++
+		at.first = a.within[at.tail] == 1
+	}
+	w.leave = func(at *waypoint) {
+		a.within[at.tail]--
+		if !at.first {
+			return
+		}
+		n := a.row(h, at.tail, b.t.nodes[at.node].Location, samples[0])
+		a.acc[n*a.m+m].add(at.total)
+		if b.depth {
+			d := int32(len(w.path))
+			if b.o.Graph.Order == ByCaller {
+				d = at.deep - d + 1
+			}
+			a.depths[n] = max(a.depths[n], d)
 		}
 	}
-	if b.by[DSO] {
-		k.dso = b.objects[b.object(l)].rank
+	for _, i := range samples {
+		s := &b.p.Samples[i]
+		if a.t.where[s.Event].member != member {
+			continue
+		}
+		c := Count{s.Count, s.Period}
+		place := b.place(s)
+		tail := b.tailOf[place]
+		leaf := a.row(h, tail, place, i)
+		node := b.t.node(s)
+		if node == profile.None {
+			a.acc[leaf*a.m+m].add(c)
+			continue
+		}
+		w.to(node)
+		w.path[len(w.path)-1].add(c)
+		if a.within[tail] == 0 {
+			a.acc[leaf*a.m+m].add(c)
+		}
+		if b.depth {
+			a.depths[leaf] = max(a.depths[leaf], int32(len(w.path)))
+		}
 	}
-	if b.by[CPU] {
-		k.cpu = s.CPU
+	w.to(profile.None)
+}
+
+// sort puts the rows in order.
+func (t *Table) sort() {
+	b := t.b
+	t.order = make([]int32, len(t.rows))
+	if rest, ok := b.simple(len(t.Totals)); ok {
+		t.sortSimple(rest)
+		return
 	}
-	if b.by[Symbol] {
-		k.fn, k.addr = noFunc, 0
-		if l.Func != profile.None {
-			k.fn = b.funcs[l.Func]
+	for i := range t.order {
+		t.order[i] = int32(i)
+	}
+	parallelSort(t.order, b.workers, func(x, y int32) int { return t.compare(int(x), int(y)) })
+}
+
+// simple reports whether rows are ordered by one or two counts of one event,
+// and then by all keys of samples and all keys of code, and returns the steps
+// behind the counts.
+func (b *builder) simple(members int) ([]step, bool) {
+	n := 0
+	for n < len(b.plan) && b.plan[n].on == ofCounts {
+		n++
+	}
+	rest := b.plan[n:]
+	for i, st := range rest {
+		if st.dim >= 0 || st.on == ofCounts || i > 1 {
+			return nil, false
+		}
+	}
+	return rest, members == 1 && n > 0 && n <= 2
+}
+
+// sortSimple is sort for what simple accepts.
+func (t *Table) sortSimple(rest []step) {
+	b := t.b
+	type entry struct {
+		count [2]uint64 // most first
+		keys  uint64    // their place in the order of the keys
+		row   int32
+		depth int32
+	}
+	list := make([]entry, len(t.rows))
+	for i := range list {
+		e, r := &list[i], &t.rows[i]
+		e.row = int32(i)
+		for j := range min(2, len(b.plan)-len(rest)) {
+			e.count[j] = ^t.count(i, b.plan[j].key)
+		}
+		if b.depth && b.plan[0].key == OverheadChildren {
+			e.depth = t.depths[i]
+			if b.o.Graph.Order == ByCaller {
+				e.depth = -e.depth
+			}
+		}
+		head, tail := uint64(b.headTie[r.head]), uint64(b.tailTie[r.tail])
+		if len(rest) > 0 && rest[0].on == ofPlace {
+			e.keys = tail<<32 | head
 		} else {
-			k.addr = address(b.p, l)
+			e.keys = head<<32 | tail
 		}
 	}
-}
-
-// rows returns the rows of s in order.
-func (b *builder) rows(s *rowSet) []Row {
-	type place struct {
-		lead uint64 // of what comes first in order, most first, if that is a count
-		row  int32
-	}
-	order := make([]place, len(s.keys))
-	for i := range order {
-		order[i].row = int32(i)
-		switch c := s.counts[i*s.members]; b.order[0] {
-		case Overhead, Period:
-			order[i].lead = ^c.Period
-		case Samples:
-			order[i].lead = ^c.Samples
+	depth := b.depth && b.plan[0].key == OverheadChildren
+	parallelSort(list, b.workers, func(x, y entry) int {
+		if x.count[0] != y.count[0] {
+			return cmp.Compare(x.count[0], y.count[0])
 		}
-	}
-	slices.SortFunc(order, func(x, y place) int {
-		if x.lead != y.lead {
-			return cmp.Compare(x.lead, y.lead)
+		if depth && x.depth != y.depth && t.sameThread(&t.rows[x.row], &t.rows[y.row]) {
+			return cmp.Compare(x.depth, y.depth)
 		}
-		return b.compare(s, int(x.row), int(y.row))
+		if x.count[1] != y.count[1] {
+			return cmp.Compare(x.count[1], y.count[1])
+		}
+		return cmp.Compare(x.keys, y.keys)
 	})
-	rows := make([]Row, len(order))
-	for i, o := range order {
-		n := int(o.row) * s.members
-		rows[i] = b.row(&b.p.Samples[s.first[o.row]])
-		rows[i].Counts = s.counts[n : n+s.members : n+s.members]
+	for i := range list {
+		t.order[i] = list[i].row
 	}
-	return rows
 }
 
-// compare orders two rows of s: by the keys in their order; those that are
-// equal in these as perf's tree of entries has them, which goes by object and
-// address where the keys go by name.
-func (b *builder) compare(s *rowSet, x, y int) int {
-	kx, ky := &s.keys[x], &s.keys[y]
-	for _, k := range b.order {
-		c := 0
-		switch k {
-		case Comm:
-			c = cmp.Compare(kx.comm, ky.comm)
-		case DSO:
-			c = cmp.Compare(kx.dso, ky.dso)
-		case Symbol:
-			c = cmp.Compare(b.symbol(kx).name, b.symbol(ky).name)
-		case PID, TID:
-			c = cmp.Compare(kx.tid, ky.tid)
-		case CPU:
-			c = cmp.Compare(kx.cpu, ky.cpu)
-		default:
-			c = compareCounts(s.counts[x*s.members:][:s.members], s.counts[y*s.members:][:s.members], k)
-		}
-		if c != 0 {
-			return c
-		}
+// groupIndex returns the member of a group that comes at place i in the order.
+func (b *builder) groupIndex(members, i int) int {
+	first := b.o.GroupSort
+	if first <= 0 || first >= members {
+		return i
 	}
-	if c := cmp.Compare(b.symbol(kx).place, b.symbol(ky).place); c != 0 {
-		return c
+	switch {
+	case i == 0:
+		return first
+	case i <= first:
+		return i - 1
 	}
-	// perf subtracts addresses and looks at the sign.
-	return cmp.Or(cmp.Compare(int64(kx.addr), int64(ky.addr)), cmp.Compare(s.first[x], s.first[y]))
+	return i
 }
 
-// symbol returns the places of the symbol of k; an address without one is
-// behind them all.
-func (b *builder) symbol(k *rowKey) symbolRank {
-	if k.fn == noFunc {
-		return symbolRank{math.MaxInt32, math.MaxInt32}
-	}
-	if b.symbols == nil {
-		return symbolRank{}
-	}
-	return b.symbols[k.fn]
-}
-
-// compareCounts orders by period or samples of each event, most first.
-func compareCounts(x, y []Count, k Key) int {
-	for i := range x {
-		c := 0
-		if k == Samples {
-			c = cmp.Compare(y[i].Samples, x[i].Samples)
-		} else {
-			c = cmp.Compare(y[i].Period, x[i].Period)
+// count returns what is counted under a key; 0 for others.
+func (t *Table) count(n int, k Key) uint64 {
+	switch k {
+	case Overhead, Period:
+		return t.self[n].Period
+	case Samples:
+		return t.self[n].Samples
+	case OverheadChildren:
+		if t.acc != nil {
+			return t.acc[n].Period
 		}
-		if c != 0 {
-			return c
+	case OverheadSys, OverheadUser, OverheadGuestSys, OverheadGuestUser:
+		if t.modes != nil {
+			return t.modes[n][k-OverheadSys]
 		}
 	}
 	return 0
 }
 
-// row returns a row like s, without its counts. Its strings are those of the
-// profile.
-func (b *builder) row(s *profile.Sample) Row {
-	l := &b.p.Locations[s.Location]
-	r := Row{
-		PID:    -1,
-		TID:    -1,
-		DSO:    b.objects[b.object(l)].name,
-		CPU:    s.CPU,
-		Level:  l.Level,
-		Addr:   address(b.p, l),
-		Object: l.Object,
+// compare orders two rows: by the keys in their order; those that are equal in
+// these as perf's tree of entries has them, which goes by object and address
+// where the keys go by name.
+func (t *Table) compare(x, y int) int {
+	b := t.b
+	rx, ry := &t.rows[x], &t.rows[y]
+	for _, st := range b.plan {
+		c := 0
+		switch {
+		case st.on == ofCounts:
+			c = t.compareCounts(x, y, st.key)
+		case st.on == ofThread && st.dim < 0:
+			c = cmp.Compare(b.headRank[rx.head], b.headRank[ry.head])
+		case st.on == ofThread:
+			d := &b.heads[st.dim]
+			c = cmp.Compare(d.order(b.headSet.tuple(rx.head)[st.dim]), d.order(b.headSet.tuple(ry.head)[st.dim]))
+		case st.dim < 0:
+			c = cmp.Compare(b.tailRank[rx.tail], b.tailRank[ry.tail])
+		default:
+			d := &b.tails[st.dim]
+			c = cmp.Compare(d.order(b.tailSet.tuple(rx.tail)[st.dim]), d.order(b.tailSet.tuple(ry.tail)[st.dim]))
+		}
+		if c != 0 {
+			return c
+		}
 	}
-	if s.Thread >= 0 {
-		t := &b.p.Threads[s.Thread]
-		r.PID, r.TID, r.Comm, r.Thread = t.PID, t.TID, comm(t), cmp.Or(t.Last, t.Comm)
+	return b.tie(rx, ry)
+}
+
+// compareCounts orders by a count of each event, most first. Of rows of one
+// thread that have the same, callers come before what they called.
+func (t *Table) compareCounts(x, y int, k Key) int {
+	m := len(t.Totals)
+	for g := range m {
+		g = t.b.groupIndex(m, g)
+		if c := cmp.Compare(t.count(y*m+g, k), t.count(x*m+g, k)); c != 0 {
+			return c
+		}
 	}
-	if l.Func != profile.None {
-		f := &b.p.Functions[l.Func]
-		r.Symbol = f.Name
-		r.Addr = f.Start
+	if k != OverheadChildren || !t.b.depth || !t.sameThread(&t.rows[x], &t.rows[y]) {
+		return 0
 	}
-	return r
+	if t.b.o.Graph.Order == ByCaller {
+		return cmp.Compare(t.depths[y], t.depths[x])
+	}
+	return cmp.Compare(t.depths[x], t.depths[y])
+}
+
+// tie decides between rows whose keys are equal.
+func (b *builder) tie(x, y *row) int {
+	return cmp.Or(cmp.Compare(b.tailTie[x.tail], b.tailTie[y.tail]), cmp.Compare(x.head, y.head))
+}
+
+// sameThread reports whether two rows are of one thread as far as the samples
+// say that they stand for.
+func (t *Table) sameThread(x, y *row) bool {
+	sx, sy := &t.b.p.Samples[x.sample], &t.b.p.Samples[y.sample]
+	if sx.Thread < 0 || sy.Thread < 0 {
+		return sx.Thread == sy.Thread
+	}
+	return t.b.p.Threads[sx.Thread].TID == t.b.p.Threads[sy.Thread].TID
+}
+
+// parallelSort sorts with several goroutines; the order is that of SortFunc if
+// compare leaves nothing open.
+func parallelSort[T any](list []T, workers int, compare func(x, y T) int) {
+	if workers < 2 || len(list) < 8192 {
+		slices.SortFunc(list, compare)
+		return
+	}
+	half := len(list) / 2
+	left, right := list[:half], list[half:]
+	var wg sync.WaitGroup
+	wg.Go(func() { parallelSort(left, workers/2, compare) })
+	parallelSort(right, workers-workers/2, compare)
+	wg.Wait()
+	merged := make([]T, 0, len(list))
+	for len(left) > 0 && len(right) > 0 {
+		if compare(right[0], left[0]) < 0 {
+			merged, right = append(merged, right[0]), right[1:]
+		} else {
+			merged, left = append(merged, left[0]), left[1:]
+		}
+	}
+	merged = append(append(merged, left...), right...)
+	copy(list, merged)
 }

@@ -6,8 +6,10 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/perfark/perfark/internal/escape"
+	"github.com/perfark/perfark/profile"
 )
 
 // PageOptions says how a page is printed. The zero value is perf's default.
@@ -17,6 +19,13 @@ type PageOptions struct {
 	PercentLimit float64 // rows with less than that are left out
 	Header       string  // lines of the recording's header, "" for the line that says how to get them
 	Lost         uint64  // samples lost
+	Widths       []int   // of the columns, in order; 0 or none: as wide as what is in it
+	Color        bool    // percentages are coloured as on a terminal
+	Verbose      bool    // paths instead of names of objects, and addresses in front of symbols
+
+	// Origin returns the letter for where the names of an object, by index,
+	// are from, with Verbose; nil means '!' everywhere.
+	Origin func(object int32) byte
 }
 
 // WritePage writes tables as perf report --stdio does, without its random
@@ -34,18 +43,24 @@ func WritePage(w io.Writer, tables []*Table, o PageOptions) error {
 		if len(tables) == 0 {
 			return bw.Flush()
 		}
+		for _, s := range tables[0].elided() {
+			bw.WriteString(s)
+		}
 		fmt.Fprintf(bw, "#\n# Total Lost Samples: %d\n#\n", o.Lost)
 	}
 	for _, t := range tables {
 		if !o.Quiet {
 			t.writeTitle(bw)
 		}
-		p := printer{t: t, o: o, w: bw}
-		p.widths()
-		if !o.Quiet {
-			p.heading()
+		p := newPrinter(t, o, bw)
+		if t.b.o.Hierarchy {
+			p.hierarchy()
+		} else {
+			if !o.Quiet {
+				p.heading()
+			}
+			p.rows()
 		}
-		p.rows()
 		bw.WriteString("\n\n")
 	}
 	if !o.Quiet {
@@ -54,17 +69,57 @@ func WritePage(w io.Writer, tables []*Table, o PageOptions) error {
 	return bw.Flush()
 }
 
+// elided returns the lines that stand for columns with one value.
+func (t *Table) elided() []string {
+	var out []string
+	f := &t.b.o.Filter
+	for _, x := range []struct {
+		name string
+		list []string
+	}{{"dso", f.DSOs}, {"comm", f.Comms}, {"symbol", f.Symbols}} {
+		if len(x.list) == 1 {
+			out = append(out, "# "+x.name+": "+escape.Name(x.list[0])+"\n")
+		}
+	}
+	return out
+}
+
+// visible returns the columns that are printed: all but those with one value,
+// which the filter has. If that leaves no key at all, all are.
+func (t *Table) visible() []Key {
+	f := &t.b.o.Filter
+	var out []Key
+	keys := 0
+	for _, k := range t.Columns {
+		if k == DSO && len(f.DSOs) == 1 || k == Comm && len(f.Comms) == 1 || k == Symbol && len(f.Symbols) == 1 {
+			continue
+		}
+		if !k.counts() {
+			keys++
+		}
+		out = append(out, k)
+	}
+	if keys == 0 {
+		return t.Columns
+	}
+	return out
+}
+
 // writeTitle writes what was counted, and how often.
 func (t *Table) writeTitle(w *bufio.Writer) {
 	n, unit := shortCount(t.Samples)
-	fmt.Fprintf(w, "# Samples: %d%c of event%s '%s'\n", n, unit, plural(t.Group), escape.Name(t.Title()))
-	fmt.Fprintf(w, "# Event count (approx.): %d\n#\n", t.Period)
+	fmt.Fprintf(w, "# Samples: %d%c of event%s '%s'", n, unit, plural(t.Group), escape.Name(t.Title()))
+	fmt.Fprintf(w, "\n# Event count (approx.): %d\n", t.Period)
+	if f := &t.b.o.Filter; len(f.Sockets) == 1 {
+		fmt.Fprintf(w, "# Processor Socket: %d\n", f.Sockets[0])
+	}
+	w.WriteString("#\n")
 }
 
 // Title returns the name of the event, or of the group and its events.
 func (t *Table) Title() string {
 	names := strings.Join(t.Events, ", ")
-	if !t.Group {
+	if !t.Group || t.Forced {
 		return names
 	}
 	name := t.Name
@@ -99,52 +154,143 @@ const unresolvedWidth = 16
 
 // A printer writes one table.
 type printer struct {
-	t     *Table
-	o     PageOptions
-	w     *bufio.Writer
-	width []int // per column
-	buf   []byte
+	t       *Table
+	b       *builder
+	o       PageOptions
+	w       *bufio.Writer
+	columns []Key
+	width   []int // per column
+	user    []bool
+}
+
+func newPrinter(t *Table, o PageOptions, w *bufio.Writer) *printer {
+	p := &printer{t: t, b: t.b, o: o, w: w, columns: t.visible()}
+	p.widths()
+	return p
 }
 
 // widths computes the width of each column: that of its heading or of the
 // longest entry, in bytes, whether or not its row is printed.
 func (p *printer) widths() {
-	var comm, thread, dso, symbol int
-	for i := range p.t.Rows {
-		r := &p.t.Rows[i]
-		comm = max(comm, len(escape.Name(r.Comm)))
-		thread = max(thread, len(escape.Name(r.Thread)))
-		if r.Object >= 0 || r.DSO != UnknownDSO {
-			dso = max(dso, len(escape.Name(r.DSO)))
-		}
-		if r.Symbol != "" {
-			symbol = max(symbol, len("[k] ")+len(escape.Name(r.Symbol)))
+	p.width = make([]int, len(p.columns))
+	p.user = make([]bool, len(p.columns))
+	dso, bare := -1, false
+	for c, k := range p.columns {
+		p.width[c] = max(p.minWidth(k), len(p.t.heading(k)))
+		if c < len(p.o.Widths) && p.o.Widths[c] > 0 {
+			p.width[c], p.user[c] = p.o.Widths[c], true
+			if k.counts() {
+				p.width[c] = max(p.width[c], len(p.t.heading(k)))
+			}
 			continue
 		}
-		symbol = max(symbol, len("[k] 0x")+unresolvedWidth)
-		if p.o.Separator == "" {
-			dso = max(dso, unresolvedWidth)
+		if k == DSO {
+			dso = c
+		}
+		w, b := p.longest(k)
+		p.width[c] = max(p.width[c], w)
+		bare = bare || b
+	}
+	if bare && dso >= 0 && p.o.Separator == "" {
+		p.width[dso] = max(p.width[dso], unresolvedWidth)
+	}
+}
+
+// longest returns the length of the longest entry in a column that is as wide
+// as that, and whether there are addresses without a symbol in it.
+func (p *printer) longest(k Key) (width int, bare bool) {
+	switch k {
+	case Symbol:
+		return p.longestSymbol()
+	case Comm, PID, TID, Cgroup, DSOFrom, DSOTo, DSOData, SymbolFrom, SymbolTo, SymbolData, CacheLine, SrclineFrom, SrclineTo, Parent,
+		DSO, SymbolCode, Srcline, Srcfile, SymbolOffset, AddrFrom, AddrTo:
+	default:
+		return 0, false
+	}
+	// Rows have few values of most keys: each is looked at once.
+	var dims []dim
+	set, tail := &p.b.headSet, k.kind() == ofPlace
+	dims = p.b.heads
+	if tail {
+		dims, set = p.b.tails, &p.b.tailSet
+	}
+	at := -1
+	for i := range dims {
+		if dims[i].key == k {
+			at = i
 		}
 	}
+	seen := make(map[int32]bool)
+	var buf []byte
+	for i := range p.t.rows {
+		r := &p.t.rows[i]
+		n := r.head
+		if tail {
+			n = r.tail
+		}
+		code := set.tuple(n)[at]
+		if i > 0 && seen[code] {
+			continue
+		}
+		seen[code] = true
+		if k == DSO && p.b.s.location(r.place).Object == profile.None && p.b.s.dso(p.b.s.location(r.place)).name == UnknownDSO {
+			continue
+		}
+		buf = p.entry(buf[:0], r, k)
+		width = max(width, len(buf))
+	}
+	return width, false
+}
+
+// longestSymbol is longest for the column of symbols.
+func (p *printer) longestSymbol() (width int, bare bool) {
+	extra := 0
+	if p.o.Verbose {
+		extra = len("0x0123456789abcdef k ")
+	}
+	known := make([]int32, len(p.b.p.Functions)) // length of the name
+	for i := range p.t.rows {
+		r := &p.t.rows[i]
+		f := p.b.s.funcIndex(r.place)
+		if f == profile.None {
+			bare = true
+			width = max(width, len("[k] 0x")+unresolvedWidth+extra)
+			continue
+		}
+		if known[f] == 0 {
+			known[f] = int32(len("[k] ") + len(escape.Name(p.b.p.Functions[f].Name)))
+		}
+		n := int(known[f])
+		if p.b.s.inlined(r.place) {
+			n += len(" (inlined)")
+		}
+		width = max(width, n+extra)
+	}
+	return width, bare
+}
+
+// minWidth returns how wide a column is at least.
+func (p *printer) minWidth(k Key) int {
 	events := len(p.t.Totals)
-	for _, k := range p.t.Columns {
-		width := 0
-		switch k {
-		case Overhead:
-			width = 8 * events
-		case Samples, Period:
-			width = 12 * events
-		case PID, TID:
-			width = thread + len("1234567:")
-		case Comm:
-			width = comm
-		case DSO:
-			width = dso
-		case Symbol:
-			width = symbol
-		}
-		p.width = append(p.width, max(width, len(k.heading())))
+	switch k {
+	case Overhead, OverheadChildren, OverheadSys, OverheadUser, OverheadGuestSys, OverheadGuestUser:
+		return max(8*events, len(p.t.heading(k)))
+	case Samples, Period:
+		return 12 * events
+	case CPU:
+		return 3
+	case Mem, SymbolData, PhysAddr, CacheLine, DataPageSize:
+		return 22
+	case Time:
+		return 12
+	case Snoop, LocalWeight, Weight:
+		return 12
+	case TLB:
+		return 22
+	case Blocked:
+		return 10
 	}
+	return 0
 }
 
 // heading writes the titles of the columns, and the dots that show how wide
@@ -152,14 +298,18 @@ func (p *printer) widths() {
 func (p *printer) heading() {
 	sep := p.separator()
 	p.w.WriteString("# ")
-	for i, k := range p.t.Columns {
+	for i, k := range p.columns {
 		if i > 0 {
 			p.w.WriteString(sep)
 		}
+		h := p.t.heading(k)
+		if p.user[i] && len(h) > p.width[i] && !k.counts() {
+			h = h[:p.width[i]]
+		}
 		if k.counts() {
-			fmt.Fprintf(p.w, "%*s", p.width[i], k.heading())
+			fmt.Fprintf(p.w, "%*s", p.width[i], h)
 		} else {
-			fmt.Fprintf(p.w, "%-*s", p.width[i], k.heading())
+			fmt.Fprintf(p.w, "%-*s", p.width[i], h)
 		}
 	}
 	p.w.WriteByte('\n')
@@ -167,7 +317,7 @@ func (p *printer) heading() {
 		return
 	}
 	p.w.WriteString("# ")
-	for i := range p.t.Columns {
+	for i := range p.columns {
 		if i > 0 {
 			p.w.WriteString(sep)
 		}
@@ -183,88 +333,487 @@ func (p *printer) separator() string {
 	return "  "
 }
 
-// rows writes the rows. All columns but the last are padded; names other than
-// symbols pad themselves, the last one too.
+// share returns the percentage that decides whether a row is printed.
+func (t *Table) share(row int) float64 {
+	n := row * len(t.Totals)
+	if t.acc != nil {
+		return percent(t.acc[n].Period, t.Totals[0].Period)
+	}
+	return percent(t.self[n].Period, t.Totals[0].Period)
+}
+
+// rowsAtOnce is how many rows a goroutine writes before they are printed.
+const rowsAtOnce = 4096
+
+// rows writes the rows, and below each its call tree.
 func (p *printer) rows() {
+	rows := p.t.order
+	if p.o.PercentLimit > 0 {
+		rows = nil
+		for _, r := range p.t.order {
+			if p.t.share(int(r)) >= p.o.PercentLimit {
+				rows = append(rows, r)
+			}
+		}
+	}
+	g := newGrapher(p, p.t, rows)
+	pages := make([]pageText, p.b.workers)
+	for len(rows) > 0 {
+		var wg sync.WaitGroup
+		for i := range pages {
+			n := min(len(rows), rowsAtOnce)
+			pages[i].rows, rows = rows[:n], rows[n:]
+			wg.Go(func() { pages[i].write(p) })
+		}
+		wg.Wait()
+		for i := range pages {
+			if g.g.Mode == GraphNone {
+				p.w.Write(pages[i].text)
+				continue
+			}
+			from := 0
+			for _, end := range pages[i].ends {
+				p.w.Write(pages[i].text[from:end])
+				from = end
+				g.write()
+			}
+		}
+	}
+}
+
+// A pageText is some rows, written.
+type pageText struct {
+	rows []int32
+	text []byte
+	ends []int // by row
+}
+
+func (t *pageText) write(p *printer) {
+	t.text, t.ends = t.text[:0], t.ends[:0]
+	for _, r := range t.rows {
+		t.text = p.row(t.text, int(r))
+		t.ends = append(t.ends, len(t.text))
+	}
+}
+
+// row appends a row. All columns but the last are padded; names other than
+// symbols pad themselves, the last one too.
+func (p *printer) row(b []byte, n int) []byte {
 	sep := p.separator()
-	for i := range p.t.Rows {
-		r := &p.t.Rows[i]
-		if p.o.PercentLimit > 0 && p.t.Percent(r, 0) < p.o.PercentLimit {
-			continue
+	for c, k := range p.columns {
+		if c > 0 || p.o.Separator == "" {
+			b = append(b, sep...)
 		}
-		b := p.buf[:0]
-		for c, k := range p.t.Columns {
-			if c > 0 || p.o.Separator == "" {
-				b = append(b, sep...)
-			}
-			at := len(b)
-			b = p.cell(b, r, k)
-			if c < len(p.t.Columns)-1 || k != Symbol && !k.counts() {
-				for len(b)-at < p.width[c] {
-					b = append(b, ' ')
-				}
+		at := len(b)
+		var color int
+		b, color = p.cell(b, n, c)
+		if p.user[c] && !k.counts() && len(b)-at > p.width[c] {
+			b = b[:at+p.width[c]]
+		}
+		if c < len(p.columns)-1 || padded(k) {
+			for len(b)-at-color < p.width[c] {
+				b = append(b, ' ')
 			}
 		}
-		b = append(b, '\n')
-		p.w.Write(b)
-		p.buf = b
 	}
+	return append(b, '\n')
 }
 
-// cell appends the entry of r in the column k.
-func (p *printer) cell(b []byte, r *Row, k Key) []byte {
+// padded reports whether perf fills a column up with blanks in the last place
+// too.
+func padded(k Key) bool {
 	switch k {
-	case Overhead:
-		for i := range r.Counts {
-			b = append(b, ' ')
-			b = p.number(b, strconv.FormatFloat(p.t.Percent(r, i), 'f', 2, 64), 6)
-			b = append(b, '%')
-		}
-	case Samples:
-		for _, c := range r.Counts {
-			b = append(b, ' ')
-			b = p.number(b, strconv.FormatUint(c.Samples, 10), 11)
-		}
-	case Period:
-		for _, c := range r.Counts {
-			b = append(b, ' ')
-			b = p.number(b, strconv.FormatUint(c.Period, 10), 11)
-		}
-	case PID, TID:
-		b = p.text(b, fmt.Sprintf("%7d:%s", r.TID, escape.Name(r.Thread)))
-	case Comm:
-		b = p.text(b, escape.Name(r.Comm))
-	case DSO:
-		b = p.text(b, escape.Name(r.DSO))
-	case Symbol:
-		b = p.text(b, r.SymbolText())
-	case CPU:
-		b = p.text(b, fmt.Sprintf("%.3d", r.CPU))
+	case Symbol, SymbolOffset, SymbolFrom, SymbolTo, SymbolData, SymbolCode, CacheLine, Locked, Blocked, AddrFrom, AddrTo, Cgroup, CgroupID:
+		return false
 	}
-	return b
+	return !k.counts()
 }
 
-// SymbolText returns what perf prints for the symbol of r, escaped: the level
-// and the name, or the address where it has none.
-func (r *Row) SymbolText() string {
-	level := r.Level
-	if level == 0 {
-		level = ' '
+// heading is the title of a column.
+func (t *Table) heading(k Key) string {
+	if k == Overhead && t.acc != nil {
+		return "Self"
 	}
-	if r.Symbol != "" {
-		return "[" + string(rune(level)) + "] " + escape.Name(r.Symbol)
-	}
-	if r.Addr == 0 { // C's %#.16llx writes no 0x before zero
-		return fmt.Sprintf("[%c] %.*x", level, unresolvedWidth, r.Addr)
-	}
-	return fmt.Sprintf("[%c] %#.*x", level, unresolvedWidth, r.Addr)
+	return k.heading()
 }
 
-// number appends s, right-justified unless a separator stands between the
-// columns.
-func (p *printer) number(b []byte, s string, width int) []byte {
+// cell appends the entry of a row in column c, and returns how many bytes of it
+// are colours.
+func (p *printer) cell(b []byte, row, c int) ([]byte, int) {
+	k := p.columns[c]
+	if !k.counts() {
+		return p.entry(b, &p.t.rows[row], k), 0
+	}
+	m := len(p.t.Totals)
+	color := 0
+	width := 12
+	if k != Samples && k != Period {
+		width = max(len(k.heading()), 8)
+	}
+	if p.user[c] {
+		width = p.width[c]
+		if c < len(p.o.Widths) {
+			width = p.o.Widths[c]
+		}
+	}
+	for i := range m {
+		n := row*m + i
+		switch {
+		case k == Samples:
+			b = p.number(append(b, ' '), p.t.self[n].Samples, width-1)
+		case k == Period:
+			b = p.number(append(b, ' '), p.t.self[n].Period, width-1)
+		case k == OverheadChildren && p.t.acc == nil:
+			b = p.right(append(b, ' '), "N/A", width-1)
+		default:
+			b, color = p.percent(b, percent(p.t.count(n, k), p.t.Totals[i].Period), width-2, color)
+		}
+	}
+	return b, color
+}
+
+// percent appends a percentage, right-justified unless a separator stands
+// between the columns.
+func (p *printer) percent(b []byte, v float64, width, color int) ([]byte, int) {
+	b = append(b, ' ')
+	start, end := "", ""
+	if p.o.Color {
+		start, end = percentColor(v)
+		b = append(b, start...)
+		color += len(start) + len(end)
+	}
 	if p.o.Separator == "" {
-		for n := len(s); n < width; n++ {
+		digits := len("0.00")
+		for x := 10.0; x <= v+0.005 && digits < 20; x *= 10 {
+			digits++
+		}
+		for range width - digits {
+			b = append(b, ' ')
+		}
+	}
+	b = strconv.AppendFloat(b, v, 'f', 2, 64)
+	b = append(b, '%')
+	return append(b, end...), color
+}
+
+// percentColor returns what makes a percentage red from 5 on, green from 0.5
+// on, and ends that.
+func percentColor(v float64) (start, end string) {
+	switch {
+	case v >= 5:
+		return "\x1b[31m", "\x1b[m"
+	case v >= 0.5:
+		return "\x1b[32m", "\x1b[m"
+	}
+	return "", ""
+}
+
+// entry appends what a row has in a column that is not counted.
+func (p *printer) entry(b []byte, r *row, k Key) []byte {
+	pr := p.b.p
+	s := &pr.Samples[r.sample]
+	l := p.b.s.location(r.place)
+	switch k {
+	case PID, TID:
+		id, name := int32(-1), ""
+		if s.Thread >= 0 {
+			th := &pr.Threads[s.Thread]
+			id, name = th.TID, lastName(th)
+		}
+		return p.text(b, fmt.Sprintf("%7d:%s", id, escape.Name(name)))
+	case Comm:
+		if s.Thread < 0 {
+			return b
+		}
+		return p.text(b, escape.Name(comm(&pr.Threads[s.Thread])))
+	case DSO:
+		return p.text(b, escape.Name(p.dso(l)))
+	case Symbol:
+		if p.o.Verbose {
+			b = p.verbose(b, l)
+		}
+		if p.o.Separator == "" {
+			return p.b.appendSymbol(b, r.place)
+		}
+		return p.text(b, p.b.symbolText(r.place))
+	case SymbolOffset:
+		text := p.b.symbolText(r.place)
+		if f := p.b.s.function(r.place); f != nil {
+			text += fmt.Sprintf("+0x%x", l.Addr-f.Start)
+		}
+		return p.text(b, text)
+	case SymbolCode:
+		return p.text(b, p.b.symbolText(r.place))
+	case Addr:
+		return p.text(b, hexAddr(l.IP))
+	case Srcline:
+		return p.text(b, escape.Name(p.b.s.srcline(r.place, true)))
+	case Srcfile:
+		return p.text(b, escape.Name(p.b.s.srcfile(r.place)))
+	case SymbolSize:
+		n := "-"
+		if f := p.b.s.function(r.place); f != nil {
+			n = strconv.FormatUint(f.End-f.Start, 10)
+		}
+		return p.text(b, fmt.Sprintf("%11s", n))
+	case CPU:
+		return p.text(b, fmt.Sprintf("%.3d", s.CPU))
+	case Socket:
+		return p.text(b, fmt.Sprintf("%6.3d", socket(p.b.o.Sockets, s.CPU)))
+	case Parent:
+		return p.text(b, escape.Name(p.b.parentName(p.b.parents[p.b.t.node(s)+1])))
+	}
+	return p.text(b, p.b.extraText(s, l, k))
+}
+
+// dso returns the name of an object in its column.
+func (p *printer) dso(l *profile.Location) string {
+	if p.o.Verbose && l.Object != profile.None && p.b.p.Objects[l.Object].Path != "" {
+		return p.b.p.Objects[l.Object].Path
+	}
+	return p.b.s.dso(l).name
+}
+
+// verbose appends an address and where the names of its object are from.
+func (p *printer) verbose(b []byte, l *profile.Location) []byte {
+	origin := byte('!')
+	if p.o.Origin != nil && l.Object != profile.None {
+		origin = p.o.Origin(l.Object)
+	}
+	return fmt.Appendf(b, "%-#18x %c ", address(p.b.p, l), origin)
+}
+
+func hexAddr(v uint64) string {
+	if v == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%#x", v)
+}
+
+// lastName returns the name that a thread goes by in lists of threads.
+func lastName(t *profile.Thread) string {
+	if t.Last != "" {
+		return t.Last
+	}
+	return t.Comm
+}
+
+// appendSymbol appends what perf prints for the symbol at a place, escaped: the
+// level and the name, or the address where it has none.
+func (b *builder) appendSymbol(dst []byte, place int32) []byte {
+	l := b.s.location(place)
+	f := b.s.function(place)
+	if f == nil {
+		return appendBare(dst, l.Level, address(b.p, l))
+	}
+	dst = append(dst, '[', level(l.Level), ']', ' ')
+	dst = append(dst, escape.Name(f.Name)...)
+	if b.s.inlined(place) {
+		dst = append(dst, " (inlined)"...)
+	}
+	return dst
+}
+
+func (b *builder) symbolText(place int32) string { return string(b.appendSymbol(nil, place)) }
+
+// appendBare appends what perf prints for an address without a name.
+func appendBare(dst []byte, lvl byte, addr uint64) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '[', level(lvl), ']', ' ')
+	if addr != 0 { // C's %#.16llx writes no 0x before zero
+		dst = append(dst, '0', 'x')
+	}
+	for shift := 60; shift >= 0; shift -= 4 {
+		dst = append(dst, hex[addr>>shift&15])
+	}
+	return dst
+}
+
+func bareText(lvl byte, addr uint64) string { return string(appendBare(nil, lvl, addr)) }
+
+func level(l byte) byte {
+	if l == 0 {
+		return ' '
+	}
+	return l
+}
+
+// SymbolText returns what perf prints for the symbol of r, escaped.
+func (r *Row) SymbolText() string {
+	if r.Symbol == "" {
+		return bareText(r.Level, r.Addr)
+	}
+	text := "[" + string(rune(level(r.Level))) + "] " + escape.Name(r.Symbol)
+	if r.Inlined {
+		text += " (inlined)"
+	}
+	return text
+}
+
+// extraText returns the entry of a sample under a key of few samples, escaped.
+// Numbers of a sample's own are summed up where perf sums.
+func (b *builder) extraText(s *profile.Sample, l *profile.Location, k Key) string {
+	e := b.extra(s)
+	if e == nil {
+		e = &profile.Extra{Data: profile.None, From: profile.None, To: profile.None}
+	}
+	switch k {
+	case LocalWeight, Weight:
+		return strconv.FormatUint(e.Weight, 10)
+	case LocalInsLat, InsLat:
+		return strconv.FormatUint(uint64(e.InsLat), 10)
+	case LocalPStage, PStage:
+		return strconv.FormatUint(uint64(e.PStage), 10)
+	case Transaction:
+		return transactionText(e.Transaction)
+	case Cgroup:
+		return escape.Name(b.cgroup(e))
+	case CgroupID:
+		return fmt.Sprintf("0/%#x", e.Cgroup)
+	case Time:
+		return fmt.Sprintf("%d.%06d", e.Time/1e9, e.Time%1e9/1000)
+	case CodePageSize:
+		return pageSize(e.CodePageSize)
+	case DataPageSize:
+		return pageSize(e.DataPageSize)
+	case PhysAddr:
+		return bareText(l.Level, e.PhysAddr)
+	case DSOFrom:
+		return b.dsoText(e.From)
+	case DSOTo:
+		return b.dsoText(e.To)
+	case DSOData:
+		return b.dsoText(e.Data)
+	case SymbolFrom:
+		return b.locationText(e.From)
+	case SymbolTo:
+		return b.locationText(e.To)
+	case SrclineFrom:
+		return b.srclineText(e.From)
+	case SrclineTo:
+		return b.srclineText(e.To)
+	case AddrFrom:
+		return b.addressText(e.From)
+	case AddrTo:
+		return b.addressText(e.To)
+	case SymbolData:
+		return b.dataText(e, l.Level)
+	case CacheLine:
+		return bareText('X', b.cacheLine(e))
+	case Mispredict:
+		switch {
+		case e.BranchFlags&branchPredicted != 0:
+			return "N"
+		case e.BranchFlags&branchMispredicted != 0:
+			return "Y"
+		}
+		return "N/A"
+	case Abort:
+		if e.BranchFlags&branchAbort != 0 {
+			return "A"
+		}
+		return "."
+	case InTx:
+		if e.BranchFlags&branchInTx != 0 {
+			return "T"
+		}
+		return "."
+	case Cycles:
+		if e.BranchCycles == 0 {
+			return "-"
+		}
+		return strconv.Itoa(int(e.BranchCycles))
+	case Mem:
+		return memLevel(e.DataSrc)
+	case Locked:
+		return memLock(e.DataSrc)
+	case TLB:
+		return memTLB(e.DataSrc)
+	case Snoop:
+		return memSnoop(e.DataSrc)
+	case Blocked:
+		return memBlocked(e.DataSrc)
+	}
+	return ""
+}
+
+func (b *builder) dsoText(loc int32) string {
+	if loc == profile.None {
+		return UnknownDSO
+	}
+	return escape.Name(b.s.dso(&b.p.Locations[loc]).name)
+}
+
+func (b *builder) locationText(loc int32) string {
+	if loc == profile.None {
+		return bareText(' ', 0)
+	}
+	return b.symbolText(loc)
+}
+
+func (b *builder) srclineText(loc int32) string {
+	if loc == profile.None {
+		return "??:0"
+	}
+	return escape.Name(b.s.srcline(loc, true))
+}
+
+func (b *builder) addressText(loc int32) string {
+	if loc == profile.None {
+		return bareText(' ', 0)
+	}
+	l := &b.p.Locations[loc]
+	if f := b.s.function(loc); f != nil {
+		return fmt.Sprintf("[%c] %s+0x%x", level(l.Level), escape.Name(f.Name), l.Addr-f.Start)
+	}
+	return bareText(l.Level, address(b.p, l))
+}
+
+// dataText returns what perf prints for the symbol of data.
+func (b *builder) dataText(e *profile.Extra, lvl byte) string {
+	if e.Data == profile.None {
+		return bareText(lvl, e.Addr)
+	}
+	l := &b.p.Locations[e.Data]
+	if f := b.s.function(e.Data); f != nil {
+		return fmt.Sprintf("[%c] %s+0x%x", level(lvl), escape.Name(f.Name), l.Addr-f.Start)
+	}
+	return bareText(lvl, address(b.p, l))
+}
+
+// transactionText names the bits of a transaction as perf does.
+func transactionText(v uint64) string {
+	var parts []string
+	for i, n := range []string{"EL", "TX", "SYNC", "ASYNC", "RETRY", "CON", "CAP-WRITE", "CAP-READ"} {
+		if v>>i&1 != 0 {
+			parts = append(parts, n)
+		}
+	}
+	if code := v >> 32; code != 0 {
+		parts = append(parts, fmt.Sprintf(":%x", code))
+	}
+	return strings.Join(parts, " ")
+}
+
+// number appends v, right-justified unless a separator stands between the
+// columns.
+func (p *printer) number(b []byte, v uint64, width int) []byte {
+	if p.o.Separator == "" {
+		digits := 1
+		for x := v; x >= 10; x /= 10 {
+			digits++
+		}
+		for range width - digits {
+			b = append(b, ' ')
+		}
+	}
+	return strconv.AppendUint(b, v, 10)
+}
+
+// right is number for text.
+func (p *printer) right(b []byte, s string, width int) []byte {
+	if p.o.Separator == "" {
+		for range width - len(s) {
 			b = append(b, ' ')
 		}
 	}

@@ -55,6 +55,8 @@ type process struct {
 	since   int     // those before belong to programs before the last exec or fork
 	shared  bool    // objects belongs to the parent
 	renewed bool    // by an exec, after which nothing was mapped yet
+
+	codeStart, codeEnd uint64 // around all code of a CodeLog; 0 if there is none
 }
 
 // deferred call chains by thread and cookie: ranges of ips.
@@ -169,6 +171,8 @@ type change struct {
 	mmap                 *perfdata.Mmap
 	ksym                 *perfdata.Ksymbol
 	ns                   perfdata.NSLink
+	code                 *Code // and the object that it is of
+	object               int32
 	comm                 int32
 }
 
@@ -233,6 +237,7 @@ func (l *loader) apply(sides []side) error {
 		changes = append(changes, c)
 		s.data = nil
 	}
+	changes = l.addCode(changes)
 	slices.SortStableFunc(changes, func(a, b change) int {
 		return cmpUint(a.time, b.time)
 	})
@@ -252,6 +257,7 @@ func (l *loader) change(c *change) {
 		if c.misc&perfdata.MiscCommExec != 0 {
 			p := l.process(c.pid)
 			p.exec()
+			p.codeStart, p.codeEnd = 0, 0
 			p.renewed = true
 		}
 	case typeFork:
@@ -264,6 +270,8 @@ func (l *loader) change(c *change) {
 		l.namespaces[c.tid] = append(l.namespaces[c.tid], nsPoint{c.moment, c.ns})
 	case typeKsymbol:
 		l.ksymbol(c.moment, c.ksym)
+	case typeCode:
+		l.code(c)
 	}
 }
 
@@ -293,6 +301,7 @@ func (l *loader) fork(c *change) {
 	}
 	parent := l.process(c.ppid)
 	parent.fork(l.atlas, c.moment, &child.space)
+	child.codeStart, child.codeEnd = parent.codeStart, parent.codeEnd
 	switch inherited := parent.objects[parent.since:]; {
 	case len(inherited) == 0:
 	case len(child.objects) == 0:
@@ -325,6 +334,9 @@ func (l *loader) mmap(t moment, r *perfdata.Mmap) {
 		exec = r.Misc&perfdata.MiscMmapData == 0
 	}
 	o := userObject(r.Name, r.MapPID, r.Flags, exec)
+	if o.Kind == profile.KindPerfMap && machine == hostMachine && l.process(r.MapPID).hasCode(&m) {
+		return
+	}
 	switch o.Kind {
 	case profile.KindPerfMap:
 		m.identity = true

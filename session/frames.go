@@ -115,7 +115,7 @@ func (w *worker) pushChain(q *frameQueue, f *frames, chain []byte) {
 			return
 		}
 		if next == modeUser && len(w.cur.branches) > 0 && w.l.callStack[w.cur.event] {
-			w.pushLBR(q, f, chain[8:])
+			w.pushLBR(q, f)
 			return
 		}
 		m = next
@@ -124,17 +124,14 @@ func (w *worker) pushChain(q *frameQueue, f *frames, chain []byte) {
 }
 
 // pushLBR adds the user frames that the processor recorded as a stack of calls
-// (PERF_SAMPLE_BRANCH_CALL_STACK): where the newest call went, and where each
-// came from.
-func (w *worker) pushLBR(q *frameQueue, f *frames, rest []byte) {
+// (PERF_SAMPLE_BRANCH_CALL_STACK): where the newest call went, which is in the
+// function of the sample's address, and where each came from.
+func (w *worker) pushLBR(q *frameQueue, f *frames) {
 	at := where(f.user, modeUser)
 	push := func(ip uint64) {
 		if ip != 0 && ip < perfdata.MaxContext {
 			q.push(ip, at)
 		}
-	}
-	if len(rest) >= 8 {
-		push(binary.LittleEndian.Uint64(rest))
 	}
 	branches := w.cur.branches
 	push(branches[0].To)

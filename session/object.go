@@ -102,6 +102,8 @@ func (t *objects) intern(o profile.Object, machine int32) int32 {
 	switch o.Kind {
 	case profile.KindModule, profile.KindGuestModule, profile.KindBPF:
 		k.start = o.Start
+	case profile.KindJIT:
+		k.file, k.start = fileID{o.Maj, o.Min, o.Ino, o.InoGen}, uint64(o.PID)
 	}
 	if i, ok := t.byKey[k]; ok {
 		return i
@@ -255,7 +257,7 @@ func (t *objects) touch(i int32, src IDSource) {
 // hasID reports whether things of that kind are files that carry ids.
 func hasID(k profile.ObjectKind) bool {
 	switch k {
-	case profile.KindPerfMap, profile.KindBPF, profile.KindSpecial, profile.KindUnnamed:
+	case profile.KindPerfMap, profile.KindJIT, profile.KindBPF, profile.KindSpecial, profile.KindUnnamed:
 		return false
 	}
 	return true

@@ -122,13 +122,21 @@ func contextMode(ip uint64) (m mode, ok bool) {
 	return modeHypervisor, false
 }
 
+// readsCounters reports whether samples carry counters.
+func (l *loader) readsCounters() bool {
+	for _, e := range l.f.Events() {
+		if e.Attr.SampleType&perfdata.SampleRead != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // samples is the second pass.
 func (l *loader) samples(ctx context.Context) error {
 	n := l.o.Workers
-	for _, e := range l.f.Events() {
-		if e.Attr.SampleType&perfdata.SampleRead != 0 {
-			n = 1 // the period of a sample is its difference to the one before
-		}
+	if l.readsCounters() {
+		n = 1 // the period of a sample is its difference to the one before
 	}
 	if l.o.Unwind != nil && l.unwinder == nil {
 		l.unwinder = newUnwinder(l)
@@ -216,23 +224,24 @@ func (w *worker) batch(b *perfdata.Batch) {
 // sample counts the current sample.
 func (w *worker) sample(pos uint64) {
 	if w.cur.sampleRead {
-		w.readSample(pos)
+		w.eachRead(func() { w.count(pos) })
 		return
 	}
 	w.count(pos)
 }
 
-// readSample counts a sample that carries counters: each counter is a sample
-// of its event, and its period is what was counted since the sample before.
-// Those that counted nothing are none.
-func (w *worker) readSample(pos uint64) {
+// eachRead calls f for each counter of a sample that carries some: each is a
+// sample of its event, and its period is what was counted since the sample
+// before. Those that counted nothing are none.
+func (w *worker) eachRead(f func()) {
 	s, c := &w.s, &w.cur
-	hasID := w.l.f.Events()[s.Event].Attr.ReadFormat&perfdata.ReadID != 0
+	event, id := s.Event, s.ID
+	hasID := w.l.f.Events()[event].Attr.ReadFormat&perfdata.ReadID != 0
 	for i := range s.Read {
 		v := s.Read[i]
-		c.event = s.Event
+		c.event = event
 		if !hasID {
-			v.ID = s.ID
+			v.ID = id
 		} else {
 			e, ok := w.l.eventIDs[v.ID]
 			if !ok {
@@ -244,7 +253,8 @@ func (w *worker) readSample(pos uint64) {
 		c.period = v.Value - w.reads[v.ID]
 		w.reads[v.ID] = v.Value
 		if c.period != 0 {
-			w.count(pos)
+			s.Event, s.ID, s.Period = c.event, v.ID, c.period
+			f()
 		}
 	}
 }

@@ -81,6 +81,10 @@ type Options struct {
 	// goroutines.
 	Unwind func(*profile.Object) *unwind.Module
 
+	// Code, if set, gives what a file says about code that a process made at
+	// run time; nil if it is not to be had. The file is an object of KindJIT.
+	Code func(*profile.Object) *CodeLog
+
 	// HitsOnly finds which objects were hit by which kind of frame, and
 	// nothing else: the profile has no locations and no samples, but its
 	// objects and events are complete. Keep does not matter then.
@@ -149,13 +153,14 @@ type Result struct {
 	// KernelRestricted: there are kernel addresses, but the recording does
 	// not say where the kernel is, as if kernel.kptr_restrict forbade it.
 	KernelRestricted bool
-	KernelSamples    uint64 // samples whose address is in the host's kernel
-	GuestSamples     uint64 // in a virtual machine
-	Auxtrace         bool   // the recording has traces of the hardware, whose code is not known
-	UserStacks       uint64 // samples with a dump of the user stack
-	Branches         uint64 // samples with a branch stack
-	DroppedMaps      uint64 // mappings beyond Options.MaxNodes
-	DroppedChains    uint64 // deferred call chains beyond Options.MaxDefer
+	KernelSamples    uint64  // samples whose address is in the host's kernel
+	GuestSamples     uint64  // in a virtual machine
+	Auxtrace         bool    // the recording has traces of the hardware, whose code is not known
+	UserStacks       uint64  // samples with a dump of the user stack
+	Branches         uint64  // samples with a branch stack
+	UntimedCode      []int32 // objects of KindJIT whose times are not those of the recording
+	DroppedMaps      uint64  // mappings beyond Options.MaxNodes
+	DroppedChains    uint64  // deferred call chains beyond Options.MaxDefer
 
 	l *loader // for Stacks and Walk
 }

@@ -595,7 +595,7 @@ sample pid=5 tid=5 time=9 ip=0x1010 branches=0x2010>0x1010
 	}
 	check(t, "event x sample=+CALLCHAIN|BRANCH_STACK branch_sample_type=0x801\n"+maps+`
 sample pid=5 tid=5 time=9 ip=0xffffffff81000010 chain=kernel,0xffffffff81000010,user,0x3030,0x3040 branches=0x2010>0x3020,0x1010>0x2000
-`, Options{}, ":5/5 1: k ? 0xffffffff81000010 <- k ? 0xffffffff81000010 | . c 0x30 | . c 0x20 | . b 0x10 | . a 0x10")
+`, Options{}, ":5/5 1: k ? 0xffffffff81000010 <- k ? 0xffffffff81000010 | . c 0x20 | . b 0x10 | . a 0x10")
 }
 
 // TestGuests: without the option, what ran in virtual machines is counted, and

@@ -145,11 +145,15 @@ func (t *sampleTable) add(k sampleKey, hash, period uint64) {
 
 // reserve makes room for n more samples.
 func (t *sampleTable) reserve(n int) {
-	if 4*(t.n+n) <= 3*len(t.slots) {
+	size := max(1<<10, len(t.slots))
+	for 4*(t.n+n) > 3*size {
+		size *= 2
+	}
+	if size == len(t.slots) {
 		return
 	}
 	old := t.slots
-	t.slots = fresh[sampleSlot](max(1<<10, 2*len(old)))
+	t.slots = fresh[sampleSlot](size)
 	mask := uint64(len(t.slots) - 1)
 	for i := range old {
 		s := &old[i]

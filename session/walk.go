@@ -2,11 +2,14 @@ package session
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
+	"slices"
+	"sync/atomic"
 
+	"github.com/perfark/perfark/internal/ordered"
 	"github.com/perfark/perfark/perfdata"
 	"github.com/perfark/perfark/profile"
 )
@@ -31,6 +34,10 @@ type Event struct {
 	// about. ":TID" if it had none yet.
 	Comm string
 
+	// A sample that carries counters comes once for each that counted
+	// something since the sample before, with Sample.Event, ID and Period those
+	// of the counter, as in perf.
+	//
 	// Of samples: indices into Profile.Locations. None where the profile does
 	// not have it.
 	Location int32      // of Sample.IP
@@ -59,36 +66,74 @@ func (r *Result) Walk(ctx context.Context, o WalkOptions, w io.Writer, each func
 	l.o.Filter = o.Filter
 	l.index = newLocIndex(r.Profile, nil)
 	l.shapes = shapes{}
+	n := o.Workers
+	if n <= 0 {
+		n = runtime.GOMAXPROCS(0)
+	}
+	if l.readsCounters() {
+		n = 1
+	}
+	if l.o.Unwind != nil && l.unwinder == nil {
+		l.unwinder = newUnwinder(l)
+	}
 	or := l.f.Ordered(perfdata.OrderOptions{MaxBytes: o.MaxBytes})
 	defer or.Close()
-	wk := newWalker(newWorker(l, l.index.h), each)
-	var buf []byte
-	for n := 0; ; n++ {
-		if n%1024 == 0 {
-			if err := ctx.Err(); err != nil {
-				return err
+	var started atomic.Int32
+	out := ordered.NewWriter(w, n, 4*n, func() func([]byte, []perfdata.Raw) ([]byte, error) {
+		k := &walker{w: newWorker(l, l.index.h), each: each}
+		k.e.Worker = int(started.Add(1) - 1)
+		return func(dst []byte, raws []perfdata.Raw) ([]byte, error) {
+			for i := range raws {
+				dst = k.record(dst, &raws[i])
 			}
+			return dst, nil
 		}
-		rec, err := or.Next()
-		if err == io.EOF {
-			return nil
+	})
+	err := l.feed(ctx, or, o.Sides, out)
+	if cerr := out.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// walkBatch is how many records go to a worker at a time.
+const walkBatch = 1024
+
+// feed puts the records of or into out.
+func (l *loader) feed(ctx context.Context, or *perfdata.OrderedReader, sides bool, out *ordered.Writer[[]perfdata.Raw]) error {
+	big := l.f.Header().Big
+	var batch []perfdata.Raw
+	for {
+		if batch == nil {
+			batch = make([]perfdata.Raw, 0, walkBatch)
 		}
-		if err != nil {
+		have := len(batch)
+		var err error
+		batch, err = or.NextRaw(batch)
+		if !sides {
+			batch = append(batch[:have], slices.DeleteFunc(batch[have:], func(r perfdata.Raw) bool {
+				if r.Bad != nil {
+					return true
+				}
+				typ, _, _ := perfdata.RecordHeader(r.Data, big)
+				return typ != typeSample
+			})...)
+		}
+		end := err == io.EOF
+		if err != nil && !end {
 			return fmt.Errorf("%s: %w", l.f.Name(), err)
 		}
-		s, ok := rec.(*perfdata.Sample)
-		if !ok && !o.Sides {
-			continue
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		if ok {
-			buf = wk.sample(buf[:0], s, uint64(s.Offset))
-		} else {
-			buf = wk.side(buf[:0], rec, uint64(rec.Head().Offset))
-		}
-		if len(buf) > 0 {
-			if _, err := w.Write(buf); err != nil {
+		if len(batch) == cap(batch) || end && len(batch) > 0 {
+			if err := out.Put(batch); err != nil {
 				return err
 			}
+			batch = nil
+		}
+		if end {
+			return nil
 		}
 	}
 }
@@ -100,16 +145,43 @@ type walker struct {
 	e    Event
 }
 
-func newWalker(w *worker, each func(dst []byte, e *Event) []byte) *walker {
-	return &walker{w: w, each: each}
-}
-
 // reset empties the event for another record.
 func (k *walker) reset(rec perfdata.Record) {
 	e := &k.e
 	e.Record, e.Comm = rec, ""
 	e.Location, e.Data = profile.None, profile.None
-	e.Frames, e.IPs, e.Branches = e.Frames[:0], e.IPs[:0], e.Branches[:0]
+	e.Frames, e.IPs, e.Branches = nil, nil, e.Branches[:0]
+}
+
+// record calls each for a record.
+func (k *walker) record(dst []byte, r *perfdata.Raw) []byte {
+	w := k.w
+	w.d.Stream = r.Stream
+	if r.Bad != nil {
+		k.reset(r.Bad)
+		return k.each(dst, &k.e)
+	}
+	if typ, _, _ := perfdata.RecordHeader(r.Data, w.l.f.Header().Big); typ != typeSample {
+		rec, err := w.d.Decode(r.Data, r.Offset)
+		if err != nil {
+			rec = bad(w.l.f, r, err)
+		}
+		return k.side(dst, rec, r.Pos)
+	}
+	if !w.decodeAny(r.Data, r.Offset, &w.cur) {
+		return dst
+	}
+	if !w.cur.sampleRead {
+		return k.sample(dst, r.Pos)
+	}
+	w.eachRead(func() { dst = k.sample(dst, r.Pos) })
+	return dst
+}
+
+// bad is what a record is that cannot be decoded.
+func bad(f *perfdata.File, r *perfdata.Raw, err error) *perfdata.Bad {
+	typ, misc, size := perfdata.RecordHeader(r.Data, f.Header().Big)
+	return &perfdata.Bad{Meta: perfdata.Meta{Type: typ, Misc: misc, Size: size, Offset: r.Offset}, Bytes: r.Data, Err: err}
 }
 
 func (k *walker) side(dst []byte, rec perfdata.Record, pos uint64) []byte {
@@ -137,17 +209,10 @@ func (l *loader) commAt(tid int32, t moment) string {
 	return l.commName(comm, tid)
 }
 
-func (k *walker) sample(dst []byte, s *perfdata.Sample, pos uint64) []byte {
-	w := k.w
-	w.chainBuf = w.chainBuf[:0]
-	for _, ip := range s.Callchain {
-		w.chainBuf = binary.LittleEndian.AppendUint64(w.chainBuf, ip)
-	}
+// sample calls each for the current sample.
+func (k *walker) sample(dst []byte, pos uint64) []byte {
+	w, s := k.w, &k.w.s
 	c := &w.cur
-	*c = current{
-		any: true, event: max(s.Event, 0), pid: s.PID, tid: s.TID, cpu: s.CPU, mode: cpuMode(s.Misc),
-		time: s.Time, ip: s.IP, period: s.Period, chain: w.chainBuf, branches: s.Branches,
-	}
 	if !w.l.o.Filter.empty() && !w.l.o.Filter.takes(c) {
 		return dst
 	}
@@ -156,8 +221,11 @@ func (k *walker) sample(dst []byte, s *perfdata.Sample, pos uint64) []byte {
 	if t.time <= w.lo || t.time >= w.hi {
 		w.kernel, w.lo, w.hi = w.l.kernels[hostMachine].at(t)
 	}
-	f := &frames{w: w, t: t, user: th.maps}
-	b := w.b
+	f := frames{w: w, t: t, user: th.maps}
+	if c.userStack && w.l.unwinder != nil {
+		c.chain = w.unwound(&f)
+	}
+	b, q := w.b, &w.b.queue
 	k.reset(s)
 	e := &k.e
 	e.Comm = b.comm(th.handle)
@@ -165,16 +233,15 @@ func (k *walker) sample(dst []byte, s *perfdata.Sample, pos uint64) []byte {
 	if s.Addr != 0 {
 		e.Data = b.location(w, f.state(c.mode), c.mode, s.Addr, pos)
 	}
-	q := &b.queue
 	q.reset()
-	w.pushChain(q, f, c.chain)
+	w.pushChain(q, &f, c.chain)
 	n := int32(len(q.ips))
 	q.samples = append(q.samples, queued{pos: pos, ends: n, branches: n, shared: n})
 	b.resolve(w)
 	e.Frames, e.IPs = q.locs, q.ips
 	for i := range s.Branches {
 		e.Branches = append(e.Branches, [2]int32{
-			b.branchEnd(w, f, s.Branches[i].From), b.branchEnd(w, f, s.Branches[i].To),
+			b.branchEnd(w, &f, s.Branches[i].From), b.branchEnd(w, &f, s.Branches[i].To),
 		})
 	}
 	return k.each(dst, e)

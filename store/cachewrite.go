@@ -65,7 +65,7 @@ func (c *BuildIDCache) Put(ctx context.Context, k Key, f *File, o PutOptions) (P
 	if k.ID == "" && k.Kind != ELF && k.Kind != VDSO {
 		return PutResult{}, fmt.Errorf("%s: a %s without a build id has no place in a cache", f.Origin, k.Kind)
 	}
-	if k.Kind == PerfMap || k.Kind == Split {
+	if k.Kind == PerfMap || k.Kind == JITDump || k.Kind == Split {
 		return PutResult{}, fmt.Errorf("%s: a %s has no place in a cache", f.Origin, k.Kind)
 	}
 	if _, err := checked(&File{ReaderAt: f.ReaderAt, Size: f.Size, Origin: f.Origin, Close: noClose}, nil, k); err != nil {
@@ -217,6 +217,13 @@ func (w *treeWriter) put(ctx context.Context, k Key, dir string, f *File, o PutO
 		if keep || w.share(k, home, f, o) {
 			return w.finish(k, home, res)
 		}
+		if old := w.other(k, res.File, f, o); old != nil {
+			defer old.Close()
+			if f, err = unite(ctx, old, f, o.SHA256); err != nil {
+				return res, err
+			}
+			o.SHA256 = ""
+		}
 	}
 	tmp, sum, err := w.copy(ctx, k, f, o.SHA256)
 	if err != nil {
@@ -262,10 +269,40 @@ func (w *treeWriter) present(k Key, name string, f *File, o PutOptions) (bool, e
 	}
 	oldQ, oldHash := inspect(old, k.Kind == ELF)
 	newQ, newHash := inspect(f, k.Kind == ELF)
-	if differ([]string{oldHash, newHash}) {
+	hashes := []string{oldHash, newHash}
+	tellApart([]*File{old, f}, hashes)
+	if differ(hashes) {
 		return false, &ConflictError{File: old.Origin, ID: k.ID}
 	}
+	if oldQ == newQ && old.Size == f.Size && isSlim(old) {
+		// Two slim copies, made for two recordings.
+		c, err := compareSlim(old, f, false)
+		if err == nil && c.differ {
+			return false, &ConflictError{File: old.Origin, ID: k.ID}
+		}
+		return err == nil && !c.adds, nil
+	}
 	return oldQ >= newQ, nil
+}
+
+// other returns the slim copy at name that f, a slim copy too, adds to; nil if
+// there is none.
+func (w *treeWriter) other(k Key, name string, f *File, o PutOptions) *File {
+	if o.Update || k.Kind != ELF && k.Kind != Debug {
+		return nil
+	}
+	old, err := openInTree(w.root, name)
+	old, err = checked(old, err, k)
+	if err != nil {
+		return nil
+	}
+	oldQ, _ := inspect(old, false)
+	newQ, _ := inspect(f, false)
+	if oldQ != newQ || old.Size != f.Size || !isSlim(old) {
+		old.Close()
+		return nil
+	}
+	return old
 }
 
 // share gives the object that the id's link leads to a second name under home,
@@ -298,7 +335,11 @@ func (w *treeWriter) copy(ctx context.Context, k Key, f *File, want string) (nam
 	}()
 	h := sha256.New()
 	src := &ctxReader{ctx, io.NewSectionReader(f, 0, f.Size)}
-	n, err := io.CopyBuffer(io.MultiWriter(t, h), src, make([]byte, 1<<20))
+	out := &sparse{f: t}
+	n, err := io.CopyBuffer(io.MultiWriter(out, h), src, make([]byte, 1<<20))
+	if err == nil {
+		err = out.finish()
+	}
 	if err != nil {
 		return "", "", fmt.Errorf("%s: %w", f.Origin, err)
 	}
@@ -427,12 +468,12 @@ func (w *treeWriter) rank(id buildid.ID, name string) standing {
 		if err != nil {
 			continue
 		}
-		value := 4 // kallsyms, vDSO: less than a symbol table, more than an image without
+		value := 2 * 4 // kallsyms, vDSO: less than a symbol table, more than an image without
 		if kind == ELF {
-			var q objfile.Quality
+			var q worth
 			q, s.text = inspect(f, true)
-			if value = 1 + int(q); q >= objfile.Symtab {
-				value++
+			if value = 2 + int(q); q.quality() >= objfile.Symtab {
+				value += 2
 			}
 		}
 		s.value = max(s.value, value)

@@ -61,6 +61,8 @@ func (h *host) Get(ctx context.Context, k Key) (*File, error) {
 	switch {
 	case k.Kind == PerfMap:
 		f = h.perfMap(s)
+	case k.Kind == JITDump:
+		f = h.jitDump(s)
 	case k.Kind == Split:
 		f = h.split(s)
 	case strings.HasPrefix(k.Path, "[guest."):
@@ -300,7 +302,7 @@ func (h *host) perfMap(s *search) *File {
 	}
 	p, err := openProc(h.o.Proc, pid)
 	if err != nil {
-		f, err := h.openMap(name, -1)
+		f, err := h.openLog(name, -1)
 		if err != nil {
 			s.note(name, err)
 			return nil
@@ -315,31 +317,79 @@ func (h *host) perfMap(s *search) *File {
 	}
 	uid := p.uid()
 	for _, inner := range []string{fmt.Sprintf("/tmp/perf-%d.map", p.nsPID()), name} {
-		f, err := p.openInRoot(inner, true)
-		if err == nil {
-			err = mapOwner(f, uid)
-		}
-		if err == nil {
-			err = p.same(p.start)
-		}
+		f, err := p.openLog(inner, uid)
 		if err == nil {
 			f.Bound = true
 			return f
 		}
 		s.note(inner, err)
 	}
-	if f, err := h.openMap(name, uid); err == nil {
-		f.Bound = true
-		return f
-	} else {
+	f, err := h.openLog(name, uid)
+	if err != nil {
 		s.note(name, err)
+		return nil
 	}
-	return nil
+	f.Bound = true
+	return f
 }
 
-// openMap opens a perf map of our own /tmp. uid is the owner of the process,
-// -1 if it has ended.
-func (h *host) openMap(name string, uid int) (*File, error) {
+// jitDump opens the file in which a process wrote down the code that it made,
+// by the path that it had for the process: in its root while it lives, else in
+// ours. If the recording says which file it was, it must be that.
+func (h *host) jitDump(s *search) *File {
+	k := s.key
+	if !h.o.SameHost {
+		s.refuse(k.Path, OtherHost, "nothing shows that the recording was made on this host")
+		return nil
+	}
+	if !strings.HasPrefix(k.Path, "/") {
+		return nil
+	}
+	check := func(f *File, err error) *File {
+		if err == nil && k.Ino != 0 {
+			if st, ok := f.Info.Sys().(*syscall.Stat_t); !ok || st.Ino != k.Ino {
+				f.Close()
+				err = &RefusedError{Path: f.Origin, Reason: Replaced, Why: fmt.Sprintf("not the file that was mapped, which is inode %d of %d:%d", k.Ino, k.Maj, k.Min)}
+			}
+		}
+		if err != nil {
+			s.note(k.Path, err)
+			return nil
+		}
+		f.Bound = k.Ino != 0
+		f.Unverified = !f.Bound
+		return f
+	}
+	if p, err := openProc(h.o.Proc, k.PID); err == nil {
+		defer p.close()
+		if at := started(h.o.Proc, p.start); h.o.Recorded.IsZero() || !at.After(h.o.Recorded.Add(slack)) {
+			return check(p.openLog(k.Path, p.uid()))
+		}
+	}
+	return check(h.openLog(k.Path, -1))
+}
+
+// openLog opens a file that the process writes for others, in the process's
+// root. The process may be at it: what it appends meanwhile does not matter.
+func (p *proc) openLog(name string, uid int) (*File, error) {
+	f, err := p.openInRoot(name, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := mapOwner(f, uid); err != nil {
+		return nil, err
+	}
+	if err := p.same(p.start); err != nil {
+		f.Close()
+		return nil, err
+	}
+	f.f = nil
+	return f, nil
+}
+
+// openLog opens a file that a process wrote for others, in our own root. uid
+// is the owner of the process, -1 if it has ended.
+func (h *host) openLog(name string, uid int) (*File, error) {
 	root, err := openat(unix.AT_FDCWD, h.o.Root, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
@@ -359,11 +409,15 @@ func (h *host) openMap(name string, uid int) (*File, error) {
 	if uid < 0 {
 		uid = os.Geteuid()
 	}
-	return f, mapOwner(f, uid)
+	if err := mapOwner(f, uid); err != nil {
+		return nil, err
+	}
+	f.f = nil // what is appended meanwhile does not matter
+	return f, nil
 }
 
 // mapOwner closes f and fails unless it is owned by uid or root: anybody can
-// write to /tmp.
+// write to /tmp. That of a process which has ended must be ours or root's.
 func mapOwner(f *File, uid int) error {
 	if got, ok := owner(f.Info); ok && got != 0 && got != uid {
 		f.Close()

@@ -311,6 +311,69 @@ func TestHostPerfMap(t *testing.T) {
 	}
 }
 
+// S8: a jitdump is that which the process had mapped, and nobody else's.
+func TestHostJITDump(t *testing.T) {
+	needRoot(t)
+	prog, _ := sleeper(t, t.TempDir()+"/prog")
+	pid := start(t, prog)
+	name := t.TempDir() + "/jit-7.dump"
+	b := []byte("JiTD, and so on")
+	write(t, name, b)
+	os.Chmod(name, 0o600)
+	inode := func() uint64 {
+		var st syscall.Stat_t
+		if err := syscall.Stat(name, &st); err != nil {
+			t.Fatal(err)
+		}
+		return st.Ino
+	}
+	k := Key{Kind: JITDump, PID: pid, Path: name, Ino: inode()}
+	o := HostOptions{SameHost: true, Recorded: time.Now().Add(time.Minute)}
+	testSource(t, Host(o), k, b)
+	testNone(t, Host(HostOptions{}), k, OtherHost)
+	f, err := Host(o).Get(t.Context(), k)
+	if err != nil || f.Unverified || !f.Bound {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	// The process goes on writing.
+	if w, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0); err == nil {
+		w.WriteString("more")
+		w.Close()
+	}
+	if err := f.Unchanged(); err != nil {
+		t.Error(err)
+	}
+	f.Close()
+	// Without its inode it may be the one; with that of another it is not.
+	k.Ino = 0
+	if f, err = Host(o).Get(t.Context(), k); err != nil || !f.Unverified {
+		t.Errorf("without an inode: %+v, %v", f, err)
+	} else {
+		f.Close()
+	}
+	k.Ino = inode() + 1
+	testNone(t, Host(o), k, Replaced)
+	k.Ino = inode()
+	os.Chown(name, 12345, -1)
+	if rs := refused(t, Host(o), k); !slices.Contains(rs, Unreadable) {
+		t.Errorf("of another user: %q", rs)
+	}
+	os.Remove(name)
+	k.Ino = 0
+	testNone(t, Host(o), k)
+	os.Symlink(write(t, t.TempDir()+"/target", b), name)
+	if rs := refused(t, Host(o), k); !slices.Contains(rs, NotRegular) {
+		t.Errorf("a link: %q", rs)
+	}
+	os.Remove(name)
+	syscall.Mkfifo(name, 0o600)
+	if rs := refused(t, Host(o), k); !slices.Contains(rs, NotRegular) {
+		t.Errorf("a FIFO: %q", rs)
+	}
+	k.Path = "relative/jit-7.dump"
+	testNone(t, Host(o), k)
+}
+
 // S55, S56: our own vDSO under its id, and no other.
 func TestHostVDSO(t *testing.T) {
 	b, err := ownVDSO("/proc")

@@ -46,7 +46,7 @@ func (m multi) Get(ctx context.Context, k Key) (*File, error) {
 		if k.Kind != ELF && k.Kind != Debug {
 			break
 		}
-		if q, _ := inspect(f, false); f.mapped && q == objfile.FullDWARF {
+		if q, _ := inspect(f, false); f.mapped && q == worth(2*objfile.FullDWARF+1) {
 			break // the very file, and none can name more
 		}
 	}

@@ -2,14 +2,11 @@ package store
 
 import (
 	"errors"
-
-	"github.com/perfark/perfark/internal/decode"
-	"github.com/perfark/perfark/objfile"
 )
 
 // pick chooses among files that all answer k, in the order they were found,
-// and closes the others. Of one program the file that can name most wins, the
-// first if several can. Of two programs with one id (their code differs) the
+// and closes the others. Of one program the file that can name most wins, a
+// whole one before a slim one, the first if several can. Of two programs with one id (their code differs) the
 // one that a process has mapped wins, else the one bound to the asked path; if
 // none is, or two are, there is no telling and all are refused.
 func pick(k Key, files []*File) (*File, error) {
@@ -22,7 +19,7 @@ func pick(k Key, files []*File) (*File, error) {
 	}
 	var (
 		best   = 0
-		bestQ  objfile.Quality
+		bestQ  worth
 		hashes = make([]string, len(files))
 	)
 	for i, f := range files {
@@ -32,6 +29,7 @@ func pick(k Key, files []*File) (*File, error) {
 			best, bestQ = i, q
 		}
 	}
+	tellApart(files, hashes)
 	if !differ(hashes) {
 		// One program, wherever it lay: the best copy is bound if any is.
 		bound := false
@@ -110,23 +108,6 @@ func differ(hashes []string) bool {
 		}
 	}
 	return false
-}
-
-// inspect returns what f can name, and a hash of its code, "" if it holds none
-// or text is not set.
-func inspect(f *File, text bool) (objfile.Quality, string) {
-	o, err := objfile.Open(f, f.Size, f.Origin, decode.NewBudget(decode.Limits{}))
-	if err != nil {
-		return objfile.Stripped, ""
-	}
-	if !text {
-		return o.Quality(), ""
-	}
-	sum, err := o.TextHash()
-	if err != nil {
-		return o.Quality(), ""
-	}
-	return o.Quality(), string(sum[:])
 }
 
 // distinct drops files that are the same as an earlier one, and closes them.

@@ -27,6 +27,7 @@ const (
 	Kallsyms Kind = "kallsyms" // a copy of /proc/kallsyms
 	VDSO     Kind = "vdso"     // the vDSO image
 	PerfMap  Kind = "perfmap"  // /tmp/perf-PID.map
+	JITDump  Kind = "jitdump"  // jit-PID.dump, which the process had mapped
 	Index    Kind = "index"    // what perfark found out about the addresses of an object, see package index
 
 	// Split is a .dwo or .dwp file of split DWARF. It has no id of its own and
@@ -44,7 +45,7 @@ type Key struct {
 	ID   buildid.ID // "" if the recording has none: then by Path, and the answer is Unverified
 	Kind Kind
 	Path string // the recorded path: tells objects apart that share an id, and is all there is without one
-	PID  int32  // PerfMap: whose; else a process that had it mapped, 0 if unknown
+	PID  int32  // PerfMap, JITDump: whose; else a process that had it mapped, 0 if unknown
 
 	// Identity of the mapped file where the recording gives it (MMAP2 without
 	// a Build ID); 0 if not. It admits a file that has no id.
@@ -57,6 +58,8 @@ func (k Key) String() string {
 	switch {
 	case k.Kind == PerfMap:
 		return fmt.Sprintf("perf map of process %d", k.PID)
+	case k.Kind == JITDump:
+		return fmt.Sprintf("jitdump %q of process %d", k.Path, k.PID)
 	case k.ID != "" && k.Path != "":
 		return fmt.Sprintf("%s of %q with build id %s", k.Kind, k.Path, k.ID)
 	case k.ID != "":

@@ -62,7 +62,7 @@ func (r *resolver) split(ctx context.Context) map[int32]error {
 // splitObject splits one object that has the locations locs.
 func (r *resolver) splitObject(ctx context.Context, o int32, locs []int32) error {
 	sf, err := r.get(ctx, key(&r.p.Objects[o], store.ELF))
-	if err != nil || objfile.IsELF(sf) {
+	if err != nil || objfile.IsObject(sf) {
 		closeFile(sf)
 		return nil
 	}

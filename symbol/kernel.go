@@ -155,6 +155,7 @@ func (r *resolver) vmlinux(ctx context.Context, t *task, obj *profile.Object) bo
 	t.used(f, sf)
 	t.warn(f)
 	t.name(r.p, tab, shift, asIs)
+	r.kernelLines(ctx, t, obj, []objectFile{{f, sf, 0}}, shift, objfile.Offsets)
 	return true
 }
 
@@ -184,6 +185,7 @@ func (r *resolver) imageShift(ctx context.Context, obj *profile.Object, tab *obj
 // boot, which has run-time addresses, else from the module's file, whose
 // code the kernel lays out in a known way.
 func (r *resolver) module(ctx context.Context, t *task, obj *profile.Object) {
+	defer r.moduleLines(ctx, t, obj)
 	k := r.kernelOf(ctx, obj)
 	if k.sym != nil && !k.moved {
 		t.name(r.p, kernelSymbols{k, moduleName(obj)}, 0, asIs)

@@ -24,6 +24,7 @@ const (
 	Ambiguous    Reason = "different programs carry this build id"
 	Stripped     Reason = "stripped: the file has no symbols"
 	Exported     Reason = "stripped: the file has symbols for the functions it exports only"
+	OnlyGo       Reason = "stripped: the file has the names of its Go functions only"
 	NoRuntime    Reason = "only the debug file was found: the program itself is needed too"
 	Gap          Reason = "no symbol at these addresses"
 	Damaged      Reason = "the file cannot be read"
@@ -33,12 +34,19 @@ const (
 	NoModule     Reason = "neither kallsyms nor a file of this build id has the module"
 	NoVDSO       Reason = "the vDSO of this kernel was not captured"
 	NoPerfMap    Reason = "code made at run time, without a perf map"
+	NoJITDump    Reason = "code made at run time, whose jitdump file was not found"
 	Deleted      Reason = "the file was deleted"
 	Memfd        Reason = "the program lived in memory only (memfd)"
 	NoMapping    Reason = "no mapping at these addresses: not code, or the stack was not followed rightly"
 	Hidden       Reason = "kernel addresses without a mapping: they were hidden from the one who recorded"
 	NotCode      Reason = "the mapping is not of a file with code"
 	NotPermitted Reason = "the file may not be read"
+
+	// Why there are no lines and no inlined functions.
+	NoDebugInfo Reason = "no debug information"
+	NoLineTable Reason = "debug information without source lines"
+	NoShared    Reason = "the debug information that it shares with other programs (dwz) was not found"
+	NoSplit     Reason = "its split debug information (.dwo or .dwp) was not found"
 )
 
 // hint returns what would give the frames of an object their names, as advice
@@ -52,12 +60,14 @@ func (r Reason) hint(path string) string {
 		return "on the host that recorded: perfark buildid-cache --add " + q + ", then perfark archive"
 	case Mismatch, Replaced, Ambiguous, Deleted:
 		return "find the very build that ran: perfark buildid-cache --add FILE, or --symbols DIR"
-	case Stripped, Exported:
+	case Stripped, Exported, OnlyGo:
 		return "install its debug symbols, or: perfark buildid-cache --update UNSTRIPPED-FILE"
 	case Restricted, Hidden:
 		return "record and archive as root with sysctl kernel.kptr_restrict=0"
 	case NoKallsyms, OtherBoot:
 		return "on the host that recorded, in the same boot, as root: perfark archive"
+	case NoJITDump:
+		return "on the host that recorded, while the file is there: perfark archive"
 	case NoVDSO:
 		return "on the host that recorded, with the same kernel: perfark archive"
 	case NoPerfMap:
@@ -68,6 +78,8 @@ func (r Reason) hint(path string) string {
 		return "compile with -fno-omit-frame-pointer, or record with --call-graph dwarf"
 	case NotPermitted:
 		return "as root: perfark archive"
+	case NoDebugInfo, NoLineTable:
+		return "install its debug symbols, or compile with -g"
 	}
 	return ""
 }
@@ -96,6 +108,11 @@ type ObjectOutcome struct {
 	Kallsyms   bool            // names came from kallsyms; Quality means nothing
 	Origins    []string        // where the files used came from
 	Unverified bool            // nothing ties a file used to the recording but its path
+
+	FramesLined int    // distinct locations with a source line; 0 if lines were not asked for
+	LineReason  Reason // why others have none; "" if nothing is known to be missing
+	LineDetail  string // particulars, such as the path of a missing file; "" if there are none
+	LineHint    string // what would help; "" if nothing would
 
 	Reason   Reason   // why frames have no name; Named if all have, or if there are none
 	Detail   string   // particulars, such as the error; "" if there are none
@@ -179,6 +196,9 @@ func (o *Outcome) cover(p *profile.Profile) {
 		x := o.of(objectOf(l))
 		x.Frames++
 		o.Coverage.Frames++
+		if f := p.FramesOf(l); len(f) > 0 && f[0].Line > 0 {
+			x.FramesLined++
+		}
 		if l.Func != profile.None {
 			x.FramesNamed++
 			o.Coverage.FramesNamed++

@@ -20,7 +20,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/perfark/perfark/buildid"
+	"github.com/perfark/perfark/index"
 	"github.com/perfark/perfark/internal/decode"
 	"github.com/perfark/perfark/objfile"
 	"github.com/perfark/perfark/profile"
@@ -31,8 +34,29 @@ import (
 // what the recording itself names.
 type Options struct {
 	Source  store.Source  // of files; nil if there is none
-	Workers int           // objects resolved at a time; 0 means GOMAXPROCS
+	Workers int           // objects resolved at a time, and parts of a large one; 0 means GOMAXPROCS
 	Limits  decode.Limits // of each object
+
+	// Lines and Inlines ask for Location.Frames: the source line at each
+	// address, and the functions that the compiler put into each other there.
+	// One cannot be had without the other: either gives both.
+	Lines, Inlines bool
+
+	// Index keeps what was found out about objects; nil: nothing is kept. What
+	// took less than a few milliseconds is not kept, unless IndexAll is set.
+	Index    Indexes
+	IndexAll bool
+}
+
+// Indexes keeps indexes by Build ID: an *index.Cache, or what packs them into
+// an archive. Methods are called from many goroutines.
+type Indexes interface {
+	// Get opens an index. Any error means that there is none.
+	Get(id buildid.ID) (*index.File, error)
+
+	// Put keeps an index in place of what there was for the id, unless that is
+	// better.
+	Put(id index.Identity, b *index.Builder) error
 }
 
 // Resolve names the locations of p. It replaces p.Functions and what an
@@ -40,6 +64,9 @@ type Options struct {
 // wrong is in the Outcome.
 func Resolve(ctx context.Context, p *profile.Profile, o Options) (*Outcome, error) {
 	r := &resolver{p: p, o: o, kernels: map[int32]*kernel{}}
+	if r.wantLines() {
+		r.leaf = leaves(p)
+	}
 	unsplit := r.split(ctx)
 	tasks := r.tasks()
 	out := &Outcome{Objects: make([]ObjectOutcome, len(p.Objects)), Unmapped: ObjectOutcome{Object: profile.None}, UnmappedKernel: ObjectOutcome{Object: profile.None}}
@@ -50,12 +77,14 @@ func Resolve(ctx context.Context, p *profile.Profile, o Options) (*Outcome, erro
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	p.Functions = nil
+	p.Functions, p.Frames, p.Files = nil, nil, nil
 	for i := range p.Locations {
-		p.Locations[i].Func = profile.None
+		l := &p.Locations[i]
+		l.Func, l.Frames, l.NFrames = profile.None, 0, 0
 	}
+	files := map[string]int32{}
 	for _, t := range tasks {
-		t.assign(p)
+		t.assign(p, files)
 		if err := unsplit[t.object]; err != nil && t.out.Reason == Damaged {
 			t.out.Detail = err.Error()
 		}
@@ -80,6 +109,10 @@ func (o *Outcome) explain(p *profile.Profile) {
 		case x.Reason == Named:
 			x.Reason = Gap
 		}
+		if x.FramesLined == x.Frames && x.LineReason != NoShared && x.LineReason != NoSplit {
+			x.LineReason, x.LineDetail = "", ""
+		}
+		x.LineHint = x.LineReason.lineHint(p.Objects[i].Path, x.LineDetail)
 		x.Hint = x.Reason.hint(p.Objects[i].Path)
 		note := string(x.Reason)
 		if x.Detail != "" {
@@ -106,6 +139,16 @@ type resolver struct {
 	kernels map[int32]*kernel // by guest, see profile.Object.Guest
 
 	inside map[string]*profile.Object // by path: those inside of another file, see split
+	leaf   []bool                     // by location: see leaves; nil if no lines are wanted
+}
+
+func (r *resolver) wantLines() bool { return r.o.Lines || r.o.Inlines }
+
+func (r *resolver) workers() int {
+	if r.o.Workers > 0 {
+		return r.o.Workers
+	}
+	return runtime.GOMAXPROCS(0)
 }
 
 // A task is the work on one object. It belongs to one goroutine at a time.
@@ -113,8 +156,21 @@ type task struct {
 	object int32
 	locs   []int32 // its locations, by address
 	funcs  []profile.Function
-	named  []int32 // by locs: index in funcs, or profile.None
+	byKey  map[funcKey]int32 // of funcs
+	named  []int32           // by locs: index in funcs, or profile.None
+	done   []bool            // by locs: an index has told if there is a symbol
+	listed []int32           // by locs: named, as the symbols have it
 	out    ObjectOutcome
+
+	// If lines are wanted:
+	leaf    []bool          // see leaves
+	frames  []profile.Frame // their functions and files are those of the task
+	files   []string
+	byFile  map[string]int32
+	spans   []span   // by locs: in frames
+	at      []uint64 // by locs: the address at which lines are looked up, see codeAddr
+	framed  []bool   // by locs: it is known what is there
+	lineErr error    // the first of a look-up
 }
 
 // tasks returns a task for each object that has locations, in the order of
@@ -129,7 +185,7 @@ func (r *resolver) tasks() []*task {
 	var out []*task
 	for i, locs := range by {
 		if len(locs) > 0 {
-			out = append(out, &task{object: int32(i), locs: locs, out: ObjectOutcome{Object: int32(i)}})
+			out = append(out, &task{object: int32(i), locs: locs, leaf: r.leaf, out: ObjectOutcome{Object: int32(i)}})
 		}
 	}
 	return out
@@ -138,10 +194,6 @@ func (r *resolver) tasks() []*task {
 // run works on all tasks, those with the most locations first, and returns
 // when all are done.
 func (r *resolver) run(ctx context.Context, tasks []*task) {
-	workers := r.o.Workers
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
 	order := slices.Clone(tasks)
 	slices.SortStableFunc(order, func(a, b *task) int { return cmp.Compare(len(b.locs), len(a.locs)) })
 	todo := make(chan *task, len(order))
@@ -150,7 +202,7 @@ func (r *resolver) run(ctx context.Context, tasks []*task) {
 	}
 	close(todo)
 	var wg sync.WaitGroup
-	for range min(workers, len(order)) {
+	for range min(r.workers(), len(order)) {
 		wg.Go(func() {
 			for t := range todo {
 				if ctx.Err() == nil {
@@ -162,13 +214,43 @@ func (r *resolver) run(ctx context.Context, tasks []*task) {
 	wg.Wait()
 }
 
-// assign appends the functions of a finished task to the profile.
-func (t *task) assign(p *profile.Profile) {
+// assign appends the functions and frames of a finished task to the profile.
+// files has the numbers of the source files in it.
+func (t *task) assign(p *profile.Profile, files map[string]int32) {
 	base := int32(len(p.Functions))
 	p.Functions = append(p.Functions, t.funcs...)
 	for i, f := range t.named {
 		if f != profile.None {
 			p.Locations[t.locs[i]].Func = base + f
+		}
+	}
+	if len(t.frames) == 0 {
+		return
+	}
+	number := make([]int32, len(t.files))
+	for i, name := range t.files {
+		n, ok := files[name]
+		if !ok {
+			n = int32(len(p.Files))
+			p.Files = append(p.Files, name)
+			files[name] = n
+		}
+		number[i] = n
+	}
+	first := int32(len(p.Frames))
+	for _, f := range t.frames {
+		if f.Func != profile.None {
+			f.Func += base
+		}
+		if f.File != profile.None {
+			f.File = number[f.File]
+		}
+		p.Frames = append(p.Frames, f)
+	}
+	for i, s := range t.spans {
+		if s.n > 0 {
+			l := &p.Locations[t.locs[i]]
+			l.Frames, l.NFrames = first+s.at, s.n
 		}
 	}
 }
@@ -184,8 +266,16 @@ type finder interface {
 // same name of a megabyte.
 const maxCopy = 4096
 
-// sort sorts the locations of t by address, and returns the addresses.
+// sort sorts the locations of t by address, makes them nameless, and returns
+// the addresses.
 func (t *task) sort(p *profile.Profile) []uint64 {
+	t.named, t.done = make([]int32, len(t.locs)), make([]bool, len(t.locs))
+	for i := range t.named {
+		t.named[i] = profile.None
+	}
+	if t.leaf != nil {
+		t.spans, t.framed = make([]span, len(t.locs)), make([]bool, len(t.locs))
+	}
 	slices.SortStableFunc(t.locs, func(a, b int32) int { return cmp.Compare(p.Locations[a].Addr, p.Locations[b].Addr) })
 	addrs := make([]uint64, len(t.locs))
 	for i, l := range t.locs {
@@ -194,12 +284,15 @@ func (t *task) sort(p *profile.Profile) []uint64 {
 	return addrs
 }
 
-// name looks up the locations of t, which are sorted. The finder's addresses
-// are those of the locations and shift more.
+// name looks up the locations of t, which are sorted, but for those that an
+// index has told of. The finder's addresses are those of the locations and
+// shift more.
 func (t *task) name(p *profile.Profile, f finder, shift uint64, demangle func(string) string) {
-	t.named = make([]int32, len(t.locs))
 	seen := map[int]int32{}
 	for n, l := range t.locs {
+		if t.done[n] {
+			continue
+		}
 		t.named[n] = profile.None
 		i, ok := f.Find(p.Locations[l].Addr + shift)
 		if !ok {
@@ -211,8 +304,10 @@ func (t *task) name(p *profile.Profile, f finder, shift uint64, demangle func(st
 			if len(s.Name) <= maxCopy {
 				s.Name = strings.Clone(s.Name)
 			}
-			fn = int32(len(t.funcs))
-			t.funcs = append(t.funcs, profile.Function{Object: t.object, Name: demangle(s.Name), Linkage: s.Name, Start: s.Start - shift, End: s.End - shift})
+			k := funcKey{linkage: s.Name, start: s.Start - shift, outer: profile.None}
+			if fn, ok = t.byKey[k]; !ok {
+				fn = t.add(k, profile.Function{Object: t.object, Name: demangle(s.Name), Linkage: s.Name, Start: s.Start - shift, End: s.End - shift})
+			}
 			seen[i] = fn
 		}
 		t.named[n] = fn
@@ -238,7 +333,9 @@ func (r *resolver) resolve(ctx context.Context, t *task) {
 	case profile.KindModule, profile.KindGuestModule:
 		r.module(ctx, t, obj)
 	case profile.KindPerfMap:
-		r.perfMap(ctx, t, obj)
+		r.perfMap(ctx, t, obj, addrs)
+	case profile.KindJIT:
+		r.jitDump(ctx, t, obj)
 	case profile.KindBPF:
 		t.name(r.p, whole{obj}, 0, asIs)
 	default:
@@ -310,10 +407,16 @@ func hasID(f *objfile.File, k store.Key) bool {
 	return false
 }
 
+// An objectFile is an open file of an object.
+type objectFile struct {
+	f     *objfile.File
+	sf    *store.File
+	moved uint64 // how far the code of the mapped file lies behind it, see objfile.File.Moved
+}
+
 // file names the locations of an object that is an ELF file: of its own
 // symbols, and of its separate debug file if it has only some.
 func (r *resolver) file(ctx context.Context, t *task, obj *profile.Object, kind store.Kind, addrs []uint64) {
-	o := objfile.SymbolOptions{Only: addrs}
 	b := decode.NewBudget(r.o.Limits)
 	f, sf, err := r.open(ctx, key(obj, kind), b)
 	if f != nil {
@@ -321,49 +424,116 @@ func (r *resolver) file(ctx context.Context, t *task, obj *profile.Object, kind 
 		t.used(f, sf)
 	}
 	var debug *objfile.File
+	var df *store.File
+	var debugMoved uint64
 	dkey := key(obj, store.Debug)
 	if dkey.ID == "" && f != nil {
 		// The debug file is as certain as the file is that it belongs to.
 		dkey.ID = f.BuildID()
 	}
-	if kind == store.ELF && dkey.ID != "" && (f == nil || f.Quality() < objfile.Symtab) {
-		d, df, derr := r.open(ctx, dkey, b)
+	if kind == store.ELF && dkey.ID != "" && (f == nil || f.Quality() < objfile.Symtab || r.wantLines() && f.Quality() < objfile.FullDWARF) {
+		var derr error
+		debug, df, derr = r.open(ctx, dkey, b)
 		if derr == nil {
 			defer closeFile(df)
-			debug = d
-			t.used(d, df)
+			moved, fits := uint64(0), true
+			if f != nil {
+				moved, fits = debug.Moved(f)
+			}
+			if !fits {
+				t.out.Warnings = append(t.out.Warnings, fmt.Sprintf("%s: %v", df.Origin, objfile.ErrOtherProgram))
+				debug = nil
+			} else {
+				t.used(debug, df)
+				debugMoved = moved
+			}
 		} else if !errors.Is(derr, fs.ErrNotExist) {
 			t.out.Warnings = append(t.out.Warnings, derr.Error())
 		}
 	}
-	var tab *objfile.Table
-	switch {
-	case f != nil && debug != nil:
-		tab, err = debug.SymbolsWith(f, o)
-		if errors.Is(err, objfile.ErrOtherProgram) {
-			t.out.Warnings = append(t.out.Warnings, err.Error())
-			t.out.Quality, t.out.Origins = f.Quality(), t.out.Origins[:1]
-			tab, err = f.Symbols(o)
-		}
-	case f != nil:
-		tab, err = f.Symbols(o)
-	case debug != nil:
-		tab, err = debug.Symbols(o)
+	var files []objectFile
+	if f != nil {
+		files = append(files, objectFile{f, sf, 0})
 	}
+	if debug != nil {
+		files = append(files, objectFile{debug, df, debugMoved})
+	}
+	x := r.openIndexes(ctx, t, obj, files, err)
+	defer x.Close()
+	addrs = x.namesKnown(r.p, t, addrs)
+	start := time.Now()
+	dwarf, done := r.startDWARF(ctx, obj, files, x, b)
+	defer done()
+	tab, err := symbolsOf(f, debug, addrs, err)
 	t.warn(f)
 	t.warn(debug)
-	if tab == nil {
-		t.out.Reason, t.out.Detail = reason(err, obj)
-		return
-	}
-	t.name(r.p, tab, 0, objfile.Demangle)
 	switch {
+	case tab != nil:
+		t.name(r.p, tab, 0, objfile.Demangle)
+		x.symbols = true
+	case len(addrs) > 0:
+		t.out.Reason, t.out.Detail = reason(err, obj)
+	}
+	g := &goTable{f: f}
+	if t.out.Quality < objfile.Symtab {
+		g.names(r.p, t)
+	}
+	t.listed = slices.Clone(t.named)
+	if r.wantLines() {
+		r.lines(ctx, t, dwarf, files, g, x)
+	}
+	x.keep(r.p, t, time.Since(start))
+	switch {
+	case tab == nil && len(addrs) > 0:
 	case t.out.Quality >= objfile.Symtab:
 	case len(t.funcs) == 0 && t.out.Quality < objfile.Dynsym:
 		t.out.Reason = Stripped
+	case t.out.Quality == objfile.GoFuncs:
+		t.out.Reason = OnlyGo
 	default:
 		t.out.Reason = Exported // of those that have no name
 	}
+}
+
+// startDWARF returns a function that opens the debug information of an object,
+// once. It begins to while symbols are read, if it will be needed and there are
+// workers for it. The second function closes what was opened.
+func (r *resolver) startDWARF(ctx context.Context, obj *profile.Object, files []objectFile, x *indexes, b *decode.Budget) (open func() *opened, done func()) {
+	var o *opened
+	var wg sync.WaitGroup
+	run := func() { o = r.openDWARF(ctx, obj, files, objfile.Offsets, b) }
+	if r.wantLines() && r.workers() > 1 && len(x.list) == 0 && len(files) > 0 && !files[0].f.DebugOnly() {
+		wg.Go(run)
+	}
+	open = func() *opened {
+		if wg.Wait(); o == nil {
+			run()
+		}
+		return o
+	}
+	return open, func() {
+		if wg.Wait(); o != nil {
+			o.Close()
+		}
+	}
+}
+
+// symbolsOf returns the symbols of a program f and its debug file, of which
+// one may be nil, as far as addrs need them. Without either, err is why.
+func symbolsOf(f, debug *objfile.File, addrs []uint64, err error) (*objfile.Table, error) {
+	if len(addrs) == 0 {
+		return nil, nil
+	}
+	o := objfile.SymbolOptions{Only: addrs}
+	switch {
+	case f != nil && debug != nil && f.Quality() < objfile.Symtab:
+		return debug.SymbolsWith(f, o)
+	case f != nil:
+		return f.Symbols(o)
+	case debug != nil:
+		return debug.Symbols(o)
+	}
+	return nil, err
 }
 
 // used notes a file whose symbols are used.
@@ -383,7 +553,7 @@ func (t *task) warn(f *objfile.File) {
 }
 
 // perfMap names code that was made at run time.
-func (r *resolver) perfMap(ctx context.Context, t *task, obj *profile.Object) {
+func (r *resolver) perfMap(ctx context.Context, t *task, obj *profile.Object, addrs []uint64) {
 	sf, err := r.get(ctx, key(obj, store.PerfMap))
 	if err != nil {
 		t.out.Reason, t.out.Detail = reason(err, obj)
@@ -393,7 +563,7 @@ func (r *resolver) perfMap(ctx context.Context, t *task, obj *profile.Object) {
 		return
 	}
 	defer closeFile(sf)
-	tab, err := objfile.ReadPerfMap(io.NewSectionReader(sf, 0, sf.Size), decode.NewBudget(r.o.Limits))
+	tab, err := objfile.ReadPerfMap(io.NewSectionReader(sf, 0, sf.Size), addrs, decode.NewBudget(r.o.Limits))
 	if err != nil {
 		t.out.Reason, t.out.Detail = Damaged, err.Error()
 		return

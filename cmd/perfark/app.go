@@ -36,6 +36,7 @@ type app struct {
 	force     bool   // -f
 	symbols   []string
 	debugDirs []string
+	noIndex   bool
 	limits    decode.Limits
 	archives  archive.Limits
 	quiet     bool

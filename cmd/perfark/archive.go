@@ -41,6 +41,8 @@ type archiveCmd struct {
 	verified     bool
 	maxObject    sizeValue
 	dryRun       bool
+	slim         bool
+	index        bool
 	debugInfo    string
 	vmlinux      string
 	allowMissing bool
@@ -90,6 +92,8 @@ or the archive could not be written: then there is no file, and an older one sta
 	fs.StringVar(&c.excludeFile, "exclude-buildids", "", "leave out the objects whose Build IDs stand in `FILE`, one a line")
 	fs.BoolVar(&c.verified, "verified", false, "leave out objects that no Build ID ties to the recording, as perf archive does")
 	fs.Var(&c.maxObject, "max-object-size", "pack files larger than `SIZE` without their debug information, or not at all (default: no limit)")
+	fs.BoolVar(&c.slim, "slim", false, "pack slim copies: of each file only what this recording needs, zeros for the rest")
+	fs.BoolVar(&c.index, "index", false, "pack what is known of the addresses of this recording: names, lines and inlined functions are there at once, also where no debug files are packed")
 	fs.BoolVarP(&c.dryRun, "dry-run", "n", false, "say what would be packed and what is missing; write nothing")
 	fs.StringVar(&c.debugInfo, "debug-info", "all", "pack separate debug files of `WHICH` objects: none, hot (1% of the samples) or all")
 	fs.StringVar(&c.vmlinux, "vmlinux", "", "pack the kernel image too: `FILE`, or that found by its Build ID")
@@ -109,7 +113,7 @@ func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage 
 		return err
 	}
 	o := archive.PlanOptions{
-		Tool: "perfark " + version(), MaxObjectSize: int64(c.maxObject), Verified: c.verified, Workers: c.workers, Limits: c.limits,
+		Tool: "perfark " + version(), MaxObjectSize: int64(c.maxObject), Verified: c.verified, Slim: c.slim, Index: c.index, Workers: c.workers, Limits: c.limits,
 		Vmlinux: vmlinux, VmlinuxFile: c.vmlinux,
 		Command: c.command(name),
 	}
@@ -155,7 +159,10 @@ func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage 
 	}
 	m := c.meter("reading "+name, 0)
 	o.Progress = func(done, total int64, what string) { m.Set(what); m.At(done, total) }
-	res, err := session.Load(ctx, in.File, session.Options{Workers: c.workers, Keep: session.KeepStacks})
+	so := session.Options{Workers: c.workers, Keep: session.KeepStacks}
+	done := c.lazyFiles(ctx, in, &so)
+	res, err := session.Load(ctx, in.File, so)
+	done()
 	if err != nil {
 		return err
 	}
@@ -464,6 +471,9 @@ func (c *archiveCmd) printPlan(plan *archive.Plan) error {
 			}
 			if f.Unverified {
 				from += " (unverified)"
+			}
+			if f.Kept > 0 {
+				from += fmt.Sprintf(" (slim: %s of it)", bytesText(f.Kept))
 			}
 			if f.Whole > 0 {
 				from += fmt.Sprintf(" (without its debug information: %s)", bytesText(f.Whole))

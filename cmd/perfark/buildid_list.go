@@ -184,7 +184,7 @@ func archived(arc *archive.Archive) []listedID {
 		list = append(list, listedID{ID: id, Path: p, GoID: goID})
 	}
 	for _, o := range arc.Objects() {
-		if o.Kind == "perfmap" {
+		if o.Kind == "perfmap" || o.Kind == "jitdump" {
 			continue
 		}
 		if len(o.Paths) == 0 {

@@ -15,8 +15,10 @@ type environ struct {
 	sudoHome   string // home directory of SUDO_USER; "" if not run by sudo
 	buildIDDir string // PERF_BUILDID_DIR, which perf sets for perf-archive
 	perfconfig string // PERF_CONFIG: read instead of the two files; "" if not set
+	cacheHome  string // XDG_CACHE_HOME
 	pager      string // PERF_PAGER, or PAGER; "" if neither is set
 	term       string // TERM
+	noColor    bool   // NO_COLOR is set and not empty: https://no-color.org
 }
 
 func readEnv() environ {
@@ -24,8 +26,10 @@ func readEnv() environ {
 		home:       os.Getenv("HOME"),
 		buildIDDir: os.Getenv("PERF_BUILDID_DIR"),
 		perfconfig: os.Getenv("PERF_CONFIG"),
+		cacheHome:  os.Getenv("XDG_CACHE_HOME"),
 		pager:      os.Getenv("PERF_PAGER"),
 		term:       os.Getenv("TERM"),
+		noColor:    os.Getenv("NO_COLOR") != "",
 	}
 	if e.pager == "" {
 		e.pager = os.Getenv("PAGER")

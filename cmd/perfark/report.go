@@ -3,9 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,105 +25,266 @@ import (
 // A reportCmd is a run of perfark report.
 type reportCmd struct {
 	*app
-	sort, fields           string
-	separator              string
-	callGraph              string
-	stdio, noChildren      bool
-	showSamples, showTotal bool
-	header, headerOnly     bool
-	info                   bool
-	stats                  bool
-	noGroup                bool
-	noBranchStack          bool
-	keepEmpty              bool
-	percentLimit           float64
-	workers                int
+	filterFlags
+	symbolFlags
+	config         reportConfig
+	sort, fields   string
+	separator      string
+	widths         string
+	graph          callGraph
+	limit          percentLimit
+	percentage     string
+	parent         string
+	ignoreCallees  string
+	symbolPart     string
+	sockets        string
+	quantum        string
+	color          string
+	maxStack       int
+	groupSort      int
+	stdio          bool
+	children       bool
+	inverted       bool
+	branches       bool
+	memory         bool
+	hierarchy      bool
+	inline         bool
+	excludeOther   bool
+	hideUnresolved bool
+	showSamples    bool
+	showTotal      bool
+	showCPU        bool
+	header         bool
+	headerOnly     bool
+	info           bool
+	stats          bool
+	tasks, mmaps   bool
+	group          bool
+	skipEmpty      bool
+	fullSource     bool
+	rawTrace       bool
+	ns             bool
+	workers        int
+
+	chains bool // call chains are needed
+
+	given struct{ children, branches, group, skipEmpty, inline *bool }
 }
 
 func newReportCmd(a *app) *cobra.Command {
-	c := &reportCmd{app: a}
+	c := &reportCmd{app: a, graph: newCallGraph()}
 	cmd := &cobra.Command{
 		Use:   "report [FILE]",
 		Short: "show where the samples of a recording are",
-		Long: `Report counts the samples of a recording by thread name, object and symbol, as
-perf report --stdio --no-children -g none does. FILE is a recording, a bundle or -,
-and perf.data by default. Objects are found by their Build IDs: in --symbols, in the
-bundle, in the buildid cache, in debug directories and on this host. What could not
-be named, and why, is printed on standard error.
+		Long: `Report counts the samples of a recording by thread name, object and symbol, with
+their callers where they were recorded, as perf report --stdio does. FILE is a
+recording, a bundle or -, and perf.data by default. Objects are found by their Build
+IDs: in --symbols, in the bundle, in the buildid cache, in debug directories and on
+this host. What could not be named, and why, is printed on standard error.
+
+Flags are perf's: each has a --no- form, and may be cut short. Of perfconfig, the
+sections report and call-graph count.
 
 Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
-		Example: `  perfark report --sort dso,sym
+		Example: `  perfark report --no-children --sort dso,sym
+  perfark report -g caller,0.5,callee --max-stack 20
+  perfark report --no-children -g folded -q
   perfark report -i profile.perfark -n --percent-limit 1
   perfark report -i perf.data --symbols perf.data.tar.bz2 -F overhead,period,comm
   perf record -o - -a sleep 1 | perfark report -i -`,
+		Annotations: map[string]string{likePerf: "yes"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := a.inputName(args)
 			if err != nil {
 				return err
 			}
-			return c.run(cmd.Context(), name)
+			return c.run(cmd.Context(), cmd, name)
 		},
 	}
 	a.addInputFlags(cmd)
 	a.addArchiveLimitFlags(cmd)
 	a.addSymbolFlags(cmd)
+	a.addIndexFlags(cmd)
 	a.addOutputFlags(cmd)
 	fs := cmd.Flags()
-	fs.StringVarP(&c.sort, "sort", "s", "", "tell apart and order by `KEYS`: comm, dso, symbol, pid, tid, cpu (default: comm,dso,symbol)")
-	fs.StringVarP(&c.fields, "fields", "F", "", "print the columns `KEYS`: those of --sort, overhead, sample, period")
+	fs.StringVarP(&c.sort, "sort", "s", "", "tell apart and order by `KEYS` (default: comm,dso,symbol; -s help lists them)")
+	fs.StringVarP(&c.fields, "fields", "F", "", "print the columns `KEYS`: those of --sort, overhead, overhead_children, sample, period …")
 	fs.BoolVarP(&c.showSamples, "show-nr-samples", "n", false, "print a column of samples")
 	fs.BoolVar(&c.showTotal, "show-total-period", false, "print a column of periods")
+	fs.BoolVar(&c.showCPU, "show-cpu-utilization", false, "print columns of the shares of kernel and user space")
+	fs.BoolVar(&c.showCPU, "showcpuutilization", false, "the same")
+	fs.Lookup("showcpuutilization").Hidden = true
 	fs.StringVarP(&c.separator, "field-separator", "t", "", "separate columns by `SEP` instead of padding them")
+	fs.StringVarP(&c.widths, "column-widths", "w", "", "make columns `WIDTHS` wide, in their order")
 	fs.BoolVar(&c.stdio, "stdio", false, "print text (there is nothing else)")
-	fs.BoolVar(&c.noChildren, "no-children", false, "count a sample where it was taken, not in its callers (there is nothing else)")
-	fs.StringVarP(&c.callGraph, "call-graph", "g", "", "print call graphs of this `KIND`: none")
+	fs.StringVar(&c.color, "stdio-color", "auto", "colour percentages: always, never or auto, which is on a terminal")
+	c.given.children = addSwitch(fs, &c.children, "no-children", "", true, "count a sample where it was taken, not in its callers too")
+	fs.VarP(&c.graph, "call-graph", "g", "print call graphs as `KIND,MIN,LIMIT,ORDER,KEY,VALUE` say, in any order (default: "+callGraphDefault+")")
+	g := fs.Lookup("call-graph")
+	g.NoOptDefVal = callGraphDefault
+	g.Annotations = map[string][]string{optionalValue: {"yes"}}
+	fs.VarP(callGraphOff{&c.graph}, "no-call-graph", "", "print no call graphs")
+	fs.Lookup("no-call-graph").NoOptDefVal = "true"
+	addSwitch(fs, &c.inverted, "inverted", "G", false, "call graphs by caller, as -g caller")
+	fs.IntVar(&c.maxStack, "max-stack", 0, "look at most at `N` frames of a call chain (default: 127)")
+	fs.StringVar(&c.ignoreCallees, "ignore-callees", "", "call chains begin at the functions that match `REGEXP`")
+	fs.StringVarP(&c.parent, "parent", "p", "", "add the column parent, of callers that match `REGEXP`")
+	addSwitch(fs, &c.excludeOther, "exclude-other", "x", false, "with --parent: leave out samples without such a caller")
+	c.given.inline = addSwitch(fs, &c.inline, "no-inline", "", true, "do not show functions that the compiler put into others")
+	c.given.branches = addSwitch(fs, &c.branches, "branch-stack", "b", false, "count the branches in branch stacks, not samples")
+	addSwitch(fs, &c.memory, "mem-mode", "", false, "show memory accesses")
+	addSwitch(fs, &c.hierarchy, "hierarchy", "", false, "show a tree of the keys")
+	c.given.group = addSwitch(fs, &c.group, "group", "", true, "show events side by side; --no-group: those of a group one by one")
+	fs.IntVar(&c.groupSort, "group-sort-idx", 0, "order rows by event `N` of a group")
+	fs.StringVar(&c.percentage, "percentage", "", "percent of everything, or of what filters leave: absolute or relative")
+	c.limit.g = &c.graph
+	fs.Var(&c.limit, "percent-limit", "leave out rows, and branches of call graphs, below `PCT` percent")
+	c.given.skipEmpty = addSwitch(fs, &c.skipEmpty, "no-skip-empty", "", true, "show events without samples too")
+	fs.StringVarP(&c.comms, "comms", "c", "", "show only threads with one of the names `COMM,…`")
+	fs.StringVarP(&c.dsos, "dsos", "d", "", "show only samples in the objects `DSO,…`")
+	fs.StringVarP(&c.filterFlags.symbols, "symbols-only", "S", "", "show only samples in the functions `SYMBOL,…`, or that begin at 0xADDR")
+	fs.StringVar(&c.symbolPart, "symbol-filter", "", "show only rows whose symbol has `TEXT` in it")
+	addSwitch(fs, &c.hideUnresolved, "hide-unresolved", "U", false, "leave out samples and callers without a name")
+	fs.StringVar(&c.sockets, "socket-filter", "", "show only samples of the processor socket `N`")
+	c.addDropFilters(fs)
+	fs.StringVar(&c.quantum, "time-quantum", "100ms", "round the times of the key time down to multiples of `TIME` (ms, us, ns, s)")
+	c.addSymbolNameFlags(fs)
+	addSwitch(fs, &c.fullSource, "full-source-path", "", false, "print the paths of source files, not their names alone")
+	addSwitch(fs, &c.rawTrace, "raw-trace", "", false, "print tracepoints as field=value")
+	fs.BoolVar(&c.ns, "ns", false, "print times in nanoseconds")
 	fs.BoolVar(&c.header, "header", false, "print the header of the recording first")
 	fs.BoolVar(&c.headerOnly, "header-only", false, "print the header of the recording alone")
 	fs.BoolVarP(&c.info, "show-info", "I", false, "print the long sections of the header too")
 	fs.BoolVar(&c.stats, "stats", false, "count the records of the recording by type")
-	fs.Bool("no-inline", false, "no inlined functions in call graphs (there are none)")
-	fs.BoolVar(&c.noGroup, "no-group", false, "show the events of a group one by one")
-	fs.BoolVar(&c.noBranchStack, "no-branch-stack", false, "count samples, not the branches in them (there is nothing else)")
-	fs.BoolVar(&c.keepEmpty, "no-skip-empty", false, "show events without samples too")
-	fs.Float64Var(&c.percentLimit, "percent-limit", 0, "leave out rows below `PCT` percent")
+	fs.BoolVar(&c.tasks, "tasks", false, "print the tree of the threads")
+	fs.BoolVar(&c.mmaps, "mmaps", false, "print the tree of the threads, and what they mapped")
 	addJobsFlag(cmd, &c.workers)
 	return cmd
 }
 
-// options checks the flags.
-func (c *reportCmd) options() (o report.Options, err error) {
-	if c.callGraph != "" && c.callGraph != "none" {
-		return o, usagef("-g %q: want none", c.callGraph)
-	}
+// options checks the flags, which come before what perfconfig says.
+func (c *reportCmd) options(cmd *cobra.Command) (o report.Options, err error) {
+	fs := cmd.Flags()
 	if c.separator == "." {
 		return o, usagef("-t %q: want another separator: numbers have a dot", c.separator)
 	}
 	if c.separator == `\t` {
 		c.separator = "\t"
 	}
+	if !fs.Changed("sort") {
+		c.sort = cmp.Or(c.config.sort, c.sort)
+	}
+	if err := c.parseKeys(&o, fs.Changed("sort")); err != nil {
+		return o, err
+	}
+	switch c.percentage {
+	case "", "absolute":
+	case "relative":
+		o.Relative = true
+	default:
+		return o, usagef("--percentage %q: want absolute or relative", c.percentage)
+	}
+	switch c.color {
+	case "always", "never", "auto":
+	default:
+		return o, usagef("--stdio-color %q: want always, never or auto", c.color)
+	}
+	if c.hierarchy && fs.Changed("fields") {
+		return o, usagef("--hierarchy and --fields do not go together")
+	}
+	if c.maxStack < 0 {
+		return o, usagef("--max-stack %d: want a number of frames", c.maxStack)
+	}
+	if o.Parent, err = compile("--parent", c.parent); err != nil {
+		return o, err
+	}
+	if o.IgnoreCallees, err = compile("--ignore-callees", c.ignoreCallees); err != nil {
+		return o, err
+	}
+	o.ExcludeOther = c.excludeOther
+	o.MaxStack = cmp.Or(c.maxStack, defaultMaxStack)
+	o.NoInline, o.HideUnresolved, o.Hierarchy = !c.inline, c.hideUnresolved, c.hierarchy
+	o.ShowSamples, o.ShowPeriod, o.ShowCPU = c.showSamples, c.showTotal, c.showCPU
+	o.GroupSort = c.groupSort
+	o.KeepEmpty = !c.skipEmpty
+	o.Workers = c.workers
+	return o, c.parseFilter(&o.Filter)
+}
+
+// parseKeys parses --sort and --fields. A + before either adds to the default.
+func (c *reportCmd) parseKeys(o *report.Options, sorted bool) (err error) {
 	sort, more := strings.CutPrefix(c.sort, "+")
 	if o.Sort, err = report.ParseKeys(sort); err != nil {
-		return o, usagef("--sort: %s", err)
+		return usagef("--sort: %s", err)
 	}
 	if more {
-		o.Sort = append([]report.Key{report.Comm, report.DSO, report.Symbol}, o.Sort...)
+		o.Sort = append(slices.Clone(report.DefaultSort), o.Sort...)
 	}
 	fields, more := strings.CutPrefix(c.fields, "+")
 	if o.Fields, err = report.ParseKeys(fields); err != nil {
-		return o, usagef("--fields: %s", err)
+		return usagef("--fields: %s", err)
 	}
 	if more {
 		if c.sort == "" {
-			o.Sort = []report.Key{report.Comm, report.DSO, report.Symbol}
+			o.Sort = slices.Clone(report.DefaultSort)
 		}
 		o.Sort, o.Fields = append(o.Sort, o.Fields...), nil
 	}
 	if c.sort == "" && c.fields == "" {
 		o.Sort = nil
 	}
-	o.ShowSamples, o.ShowPeriod = c.showSamples, c.showTotal
-	o.KeepEmpty = c.keepEmpty
-	return o, nil
+	if o.Fields != nil && !sorted {
+		o.Sort = nil // not that of perfconfig
+	}
+	return nil
+}
+
+// parseFilter parses the flags that hide rows.
+func (c *reportCmd) parseFilter(f *report.Filter) (err error) {
+	for _, x := range []struct {
+		flag, list string
+		to         *[]string
+	}{{"--comms", c.comms, &f.Comms}, {"--dsos", c.dsos, &f.DSOs}, {"-S", c.filterFlags.symbols, &f.Symbols}} {
+		names, err := parseNames(x.flag, x.list)
+		if err != nil {
+			return err
+		}
+		*x.to = slices.Sorted(maps.Keys(names))
+	}
+	if f.PIDs, err = parseIDs("--pid", c.pids); err != nil {
+		return err
+	}
+	if f.TIDs, err = parseIDs("--tid", c.tids); err != nil {
+		return err
+	}
+	if f.Sockets, err = parseIDs("--socket-filter", c.sockets); err != nil {
+		return err
+	}
+	f.SymbolPart = c.symbolPart
+	return nil
+}
+
+// compile compiles a regular expression of a flag; nil for none.
+func compile(flag, text string) (*regexp.Regexp, error) {
+	if text == "" {
+		return nil, nil
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, usagef("%s: %s", flag, err)
+	}
+	return re, nil
+}
+
+// parseQuantum parses --time-quantum, in ns.
+func (c *reportCmd) parseQuantum() (uint64, error) {
+	n := strings.TrimRight(c.quantum, "nums")
+	v, err := strconv.ParseUint(n, 10, 32)
+	scale, ok := map[string]uint64{"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1}[c.quantum[len(n):]]
+	if err != nil || !ok || v == 0 {
+		return 0, usagef("--time-quantum %q: want a time such as 100ms, with s, ms, us or ns", c.quantum)
+	}
+	return v * scale, nil
 }
 
 // keep returns what the columns of a report need of each sample.
@@ -127,24 +292,157 @@ func keep(o report.Options) session.Keep {
 	var k session.Keep
 	sort := o.Sort
 	if sort == nil && o.Fields == nil {
-		sort = []report.Key{report.Comm}
+		sort = report.DefaultSort
 	}
 	for _, key := range slices.Concat(sort, o.Fields) {
-		switch key {
-		case report.Comm:
-			k |= session.KeepComm
-		case report.PID, report.TID:
-			k |= session.KeepComm | session.KeepTID
-		case report.CPU:
-			k |= session.KeepCPU
-		}
+		k |= keepOf(key)
+	}
+	f := &o.Filter
+	if f.Comms != nil {
+		k |= session.KeepComm
+	}
+	if f.PIDs != nil {
+		k |= session.KeepPID
+	}
+	if f.TIDs != nil {
+		k |= session.KeepTID
+	}
+	if f.Sockets != nil {
+		k |= session.KeepCPU
 	}
 	return k
 }
 
-func (c *reportCmd) run(ctx context.Context, name string) error {
-	o, err := c.options()
+func keepOf(key report.Key) session.Keep {
+	switch key {
+	case report.Comm:
+		return session.KeepComm
+	case report.PID, report.TID:
+		return session.KeepComm | session.KeepTID
+	case report.CPU, report.Socket:
+		return session.KeepCPU
+	case report.LocalWeight, report.Weight, report.LocalInsLat, report.InsLat, report.LocalPStage, report.PStage:
+		return session.KeepWeight
+	case report.Transaction:
+		return session.KeepTransaction
+	case report.Cgroup:
+		return session.KeepCgroup
+	case report.CgroupID:
+		return session.KeepNamespace
+	case report.Time:
+		return session.KeepTime
+	case report.CodePageSize:
+		return session.KeepCodePageSize
+	case report.SymbolData, report.DSOData:
+		return session.KeepAddr
+	case report.Mem, report.Locked, report.TLB, report.Snoop, report.Blocked:
+		return session.KeepDataSrc
+	case report.CacheLine:
+		return session.KeepAddr | session.KeepDataSrc
+	case report.PhysAddr:
+		return session.KeepPhysAddr
+	case report.DataPageSize:
+		return session.KeepDataPageSize
+	}
+	return 0
+}
+
+// lineKeys are the keys that need source lines.
+var lineKeys = []report.Key{report.Srcline, report.Srcfile, report.SrclineFrom, report.SrclineTo}
+
+// needsLines reports whether o shows source lines.
+func needsLines(o *report.Options) bool {
+	return o.Graph.Mode != report.GraphNone && o.Graph.Key == report.BySrcline ||
+		slices.ContainsFunc(slices.Concat(o.Sort, o.Fields), func(k report.Key) bool { return slices.Contains(lineKeys, k) })
+}
+
+// mode settles what is counted, by what the recording has: branches, memory
+// accesses, or samples with or without their callers. The messages are perf's.
+func (c *reportCmd) mode(in *input, o *report.Options) error {
+	var have perfdata.SampleType
+	for _, e := range in.Events() {
+		have |= e.Attr.SampleType
+	}
+	chains := have&perfdata.SampleCallchain != 0
+	dumps := have&perfdata.SampleStackUser != 0
+	if !*c.given.branches {
+		c.branches = in.Header().Has(perfdata.FeatureBranchStack) && have&perfdata.SampleBranchStack != 0 && !dumps && !c.memory
+	} else if c.branches && have&perfdata.SampleBranchStack == 0 {
+		return errors.New("Selected -b but no branch data. Did you call perf record without -b?")
+	}
+	special := c.branches || c.memory
+	sort := report.DefaultSort
+	switch {
+	case c.branches && c.memory:
+		return usagef("--branch-stack and --mem-mode do not go together")
+	case c.branches:
+		sort = report.DefaultBranchSort
+	case c.memory:
+		sort = report.DefaultMemSort
+	}
+	if special && o.Sort == nil && o.Fields == nil {
+		o.Sort = sort
+	}
+	parents := slices.Contains(slices.Concat(o.Sort, o.Fields), report.Parent)
+	switch {
+	case c.parent != "" && !parents:
+		if o.Sort == nil && o.Fields == nil {
+			o.Sort = slices.Clone(sort)
+		}
+		o.Sort, parents = append(o.Sort, report.Parent), true
+	case c.parent == "":
+		o.ExcludeOther = false
+	}
+	o.Children = c.children && chains && !special && !c.hierarchy
+	if parents && !chains {
+		return errors.New("Selected --sort parent, but no callchain data. Did you call 'perf record' without -g?")
+	}
+	c.chains = parents
+	g := &c.graph
+	switch {
+	case g.off:
+		o.Graph.Mode = report.GraphNone
+	case g.given && !chains:
+		return &multiError{"Selected -g or --branch-history.", "But no callchain or branch data.", "Did you call 'perf record' without -g or -b?"}
+	case chains && !c.branches:
+		o.Graph = g.Graph
+		if c.inverted || o.Children && !g.ordered {
+			o.Graph.Order = report.ByCaller
+		}
+	}
+	c.chains = c.chains || o.Children || o.Graph.Mode != report.GraphNone
+	if !*c.given.inline {
+		o.NoInline = !dumps // frame pointers: as perf up to 6.12
+	}
+	return nil
+}
+
+// A multiError is an error of several lines.
+type multiError []string
+
+func (e *multiError) Error() string { return strings.Join(*e, "\n") }
+
+func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) error {
+	for _, list := range []string{c.sort, c.fields} {
+		if list == "help" {
+			for k := report.Key(0); !strings.HasPrefix(k.String(), "key "); k++ {
+				fmt.Fprintln(c.stdout, k)
+			}
+			return nil
+		}
+	}
+	if err := c.readConfig(cmd); err != nil {
+		return err
+	}
+	o, err := c.options(cmd)
 	if err != nil {
+		return err
+	}
+	quantum, err := c.parseQuantum()
+	if err != nil {
+		return err
+	}
+	if err := c.symbolFlags.check(); err != nil {
 		return err
 	}
 	in, err := c.openInput(ctx, name)
@@ -152,14 +450,26 @@ func (c *reportCmd) run(ctx context.Context, name string) error {
 		return err
 	}
 	defer in.Close()
-	if c.headerOnly {
+	switch {
+	case c.headerOnly:
 		c.startPager()
 		return writeHeader(c.stdout, in.File, headerOptions{all: c.info})
-	}
-	if c.stats {
+	case c.stats:
 		return c.printStats(ctx, in)
+	case c.tasks || c.mmaps:
+		return c.printTasks(in)
 	}
-	res, err := c.load(ctx, in, session.Options{Workers: c.workers, Keep: keep(o)})
+	if err := c.mode(in, &o); err != nil {
+		return err
+	}
+	so := session.Options{Workers: c.workers, Keep: keep(o), TimeQuantum: quantum, Branches: c.branches}
+	if so.Filter, err = c.dropFilter(ctx, in.File); err != nil {
+		return err
+	}
+	if c.chains {
+		so.Keep |= session.KeepFrames
+	}
+	res, err := c.load(ctx, in, so)
 	if err != nil {
 		return err
 	}
@@ -168,16 +478,25 @@ func (c *reportCmd) run(ctx context.Context, name string) error {
 		return err
 	}
 	defer src.Close()
-	out, err := symbol.Resolve(ctx, res.Profile, symbol.Options{Source: in.sources(src), Workers: c.workers, Limits: c.limits})
+	lines := needsLines(&o)
+	out, err := c.resolve(ctx, res.Profile, symbol.Options{
+		Source: c.source(in.sources(src), res.Profile), Workers: c.workers,
+		Lines: lines, Inlines: !o.NoInline && c.chains,
+	})
 	if err != nil {
 		return err
 	}
+	c.rename(res.Profile)
 	o.Restricted = res.KernelRestricted
-	if !c.noGroup {
-		o.Groups = groups(in.File)
+	o.Groups = c.groups(in.File)
+	o.Sockets = sockets(in.File)
+	if c.chains {
+		if err := res.Stacks(ctx, report.Same(res.Profile, o), so.Keep); err != nil {
+			return err
+		}
 	}
 	tables := report.Flat(res.Profile, o)
-	if err := c.print(in, res, tables); err != nil {
+	if err := c.print(in, res, out, tables); err != nil {
 		return err
 	}
 	c.stdout.Flush()
@@ -190,12 +509,23 @@ func (c *reportCmd) run(ctx context.Context, name string) error {
 	return loss
 }
 
+// sockets returns the socket of each processor; nil if the recording does not
+// say.
+func sockets(f *perfdata.File) []int32 {
+	t, ok := f.CPUTopology()
+	if !ok {
+		return nil
+	}
+	var out []int32
+	for _, cpu := range t.CPUs {
+		out = append(out, int32(cpu.Socket))
+	}
+	return out
+}
+
 // explain says on standard error what could not be named and why, by object,
 // most samples first, and what the kernel lost.
 func (c *reportCmd) explain(in *input, res *session.Result, out *symbol.Outcome) {
-	if in.Header().Has(perfdata.FeatureBranchStack) && !c.noBranchStack {
-		c.notef("%s: has branch stacks: samples are counted, not branches, as perf report --no-branch-stack does", in.Name())
-	}
 	missing := out.Missing()
 	const most = 5
 	for i := range missing {
@@ -289,15 +619,31 @@ func (a *app) load(ctx context.Context, in *input, o session.Options) (*session.
 	}
 	m := a.meter("reading "+in.Name(), size)
 	o.Progress = m.Add
+	done := a.lazyFiles(ctx, in, &o)
 	res, err := session.Load(ctx, in.File, o)
+	done()
 	a.meters.stop()
+	if err == nil {
+		a.untimedCode(res)
+	}
 	return res, err
 }
 
-// groups returns the groups of events of a recording.
-func groups(f *perfdata.File) []report.Group {
+// groups returns the groups of events of a recording; with --group all of its
+// events are one, if it has none.
+func (c *reportCmd) groups(f *perfdata.File) []report.Group {
+	if !c.group {
+		return nil
+	}
 	desc, _ := f.GroupDesc()
 	var gs []report.Group
+	if len(desc) == 0 && *c.given.group && len(f.Events()) > 1 {
+		g := report.Group{Forced: true}
+		for i := range f.Events() {
+			g.Members = append(g.Members, int32(i))
+		}
+		return []report.Group{g}
+	}
 	for _, d := range desc {
 		g := report.Group{Name: d.Name}
 		if d.Name == "{anon_group}" {
@@ -312,11 +658,18 @@ func groups(f *perfdata.File) []report.Group {
 }
 
 // print prints the tables.
-func (c *reportCmd) print(in *input, res *session.Result, tables []*report.Table) error {
+func (c *reportCmd) print(in *input, res *session.Result, out *symbol.Outcome, tables []*report.Table) error {
 	if c.json {
 		return c.printJSON(jsonReport(in, res, tables))
 	}
-	page := report.PageOptions{Separator: c.separator, Quiet: c.quiet, PercentLimit: c.percentLimit, Lost: res.Profile.Lost.Samples}
+	page := report.PageOptions{
+		Separator: c.separator, Quiet: c.quiet, PercentLimit: c.limit.v, Lost: res.Profile.Lost.Samples,
+		Verbose: c.verbose > 0, Color: c.colors(),
+	}
+	var err error
+	if page.Widths, err = parseWidths(c.widths); err != nil {
+		return err
+	}
 	if c.header {
 		var b strings.Builder
 		if err := writeHeader(&b, in.File, headerOptions{all: c.info}); err != nil {
@@ -329,6 +682,35 @@ func (c *reportCmd) print(in *input, res *session.Result, tables []*report.Table
 	}
 	c.startPager()
 	return report.WritePage(c.stdout, tables, page)
+}
+
+// colors reports whether the page is coloured.
+func (c *reportCmd) colors() bool {
+	switch c.color {
+	case "always":
+		return true
+	case "never":
+		return false
+	}
+	f, ok := c.out.w.(*os.File)
+	return ok && isTerminal(f) && !c.env.noColor && c.env.term != "dumb"
+}
+
+// parseWidths parses --column-widths.
+func parseWidths(list string) ([]int, error) {
+	if list == "" {
+		return nil, nil
+	}
+	const most = 1 << 12
+	var out []int
+	for word := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil || n < 0 || n > most {
+			return nil, usagef("--column-widths %q: %q is not the width of a column", list, word)
+		}
+		out = append(out, n)
+	}
+	return out, nil
 }
 
 // printStats prints how many records of each type there are, as perf report
@@ -362,7 +744,7 @@ func (c *reportCmd) printStats(ctx context.Context, in *input) error {
 	w := c.stdout
 	fmt.Fprintf(w, "\nAggregated stats:\n%16s events: %10d\n", "TOTAL", st.Total)
 	line := func(name string, n uint64) {
-		if n > 0 || c.keepEmpty {
+		if n > 0 || !c.skipEmpty {
 			fmt.Fprintf(w, "%16s events: %10d  (%4.1f%%)\n", name, n, 100*float64(n)/float64(max(st.Total, 1)))
 		}
 	}
@@ -373,7 +755,7 @@ func (c *reportCmd) printStats(ctx context.Context, in *input) error {
 	}
 	line("UNKNOWN", st.Other)
 	for i, n := range st.Samples {
-		if n > 0 || c.keepEmpty {
+		if n > 0 || !c.skipEmpty {
 			fmt.Fprintf(w, "%s stats:\n%16s events: %10d\n", escape.Name(in.Events()[i].Name), "SAMPLE", n)
 		}
 	}
@@ -434,8 +816,9 @@ func jsonReport(in *input, res *session.Result, tables []*report.Table) any {
 	list := []jsonTable{}
 	for _, t := range tables {
 		jt := jsonTable{Events: t.Events, Group: t.Name, Samples: t.Samples, Period: t.Period, Rows: []jsonRow{}}
-		for i := range t.Rows {
-			jt.Rows = append(jt.Rows, rowJSON(t, &t.Rows[i]))
+		for i := range t.Len() {
+			r := t.Row(i)
+			jt.Rows = append(jt.Rows, rowJSON(t, &r))
 		}
 		list = append(list, jt)
 	}

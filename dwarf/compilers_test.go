@@ -1,0 +1,187 @@
+package dwarf_test
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/perfark/perfark/dwarf"
+	"github.com/perfark/perfark/objfile"
+)
+
+// A build is a program made at test time. In the commands, which run in an
+// empty directory, $T is testdata.
+type build struct {
+	name  string
+	needs []string // programs without which it is skipped
+	make  string   // makes prog
+	slow  bool     // left out with -short
+	// wantFrom is the file that llvm-symbolizer reads, if it cannot read prog.
+	wantFrom string
+	allow    int // addresses of 1,000 that may differ, and why is said at the build
+}
+
+func builds() []build {
+	bs := []build{
+		{name: "gcc file reordered", needs: []string{"gcc"}, make: "gcc -g -O2 -ffunction-sections -Wl,--gc-sections $T/plain.c $T/plain2.c -o prog"},
+		{name: "gcc type units", slow: true, needs: []string{"g++"}, make: "g++ -g -O2 -fdebug-types-section $T/shapes.cc -o prog"},
+		{name: "gcc zlib", slow: true, needs: []string{"g++"}, make: "g++ -g -O2 -gz=zlib $T/shapes.cc -o prog"},
+		{name: "gcc zlib-gnu", needs: []string{"g++"}, make: "g++ -g -O2 -gz=zlib-gnu $T/shapes.cc -o prog", wantFrom: "g++ -g -O2 $T/shapes.cc -o want"},
+		{name: "gcc zstd", needs: []string{"g++", "objcopy"}, make: "g++ -g -O2 $T/shapes.cc -o prog && objcopy --compress-debug-sections=zstd prog"},
+		{name: "gcc lto", needs: []string{"gcc"}, make: "gcc -g -O2 -flto $T/plain.c $T/plain2.c -Wl,-u,second -o prog"},
+		{name: "g++ lto", needs: []string{"g++"}, make: "g++ -g -O2 -flto $T/shapes.cc -o prog", slow: true},
+		{name: "gcc gdwarf64", needs: []string{"gcc"}, make: "gcc -g -O2 -gdwarf64 -gdwarf-5 $T/plain.c -o prog"},
+		{name: "gcc m32", needs: []string{"gcc"}, make: "gcc -m32 -g -O2 -c $T/plain.c -o plain.o && ld -m elf_i386 -e outer plain.o -o prog"},
+		{name: "as", needs: []string{"gcc"}, make: "gcc -S -O1 $T/plain.c -o plain.s && gcc -c -Wa,-g plain.s -o plain.o && gcc plain.o -o prog"},
+		{name: "clang lto", needs: []string{"clang-19", "ld.lld-19"}, make: "clang-19 -g -O2 -flto -fuse-ld=lld $T/plain.c $T/plain2.c -Wl,-u,second -o prog"},
+		{name: "clang thin lto", needs: []string{"clang-19", "ld.lld-19"}, make: "clang-19 -g -O2 -flto=thin -fuse-ld=lld $T/plain.c $T/plain2.c -Wl,-u,second -o prog"},
+		{name: "clang icf", needs: []string{"clang-19", "ld.lld-19"}, make: "clang++-19 -g -O2 -ffunction-sections -fuse-ld=lld -Wl,--icf=all,--gc-sections $T/shapes.cc -o prog"},
+		{name: "clang gdwarf64", needs: []string{"clang-19"}, make: "clang-19 -g -O2 -gdwarf64 -gdwarf-5 $T/plain.c -o prog"},
+		{name: "clang gline-tables-only", needs: []string{"clang-19"}, make: "clang++-19 -gline-tables-only -O2 $T/shapes.cc -o prog"},
+		{name: "clang discriminators", needs: []string{"clang-19"}, make: "clang++-19 -g -O3 -fdebug-info-for-profiling $T/shapes.cc -o prog", slow: true},
+		{name: "gcc dwz", slow: true, needs: []string{"g++", "dwz"}, wantFrom: "g++ -g -O2 -gdwarf-5 $T/shapes.cc -o want",
+			make: "g++ -g -O2 -gdwarf-5 $T/shapes.cc -o prog && dwz prog"},
+		{name: "gcc dwz multifile", needs: []string{"g++", "dwz"}, wantFrom: "g++ -g -O2 -gdwarf-4 $T/shapes.cc -o want",
+			make: "g++ -g -O2 -gdwarf-4 $T/shapes.cc -o prog && cp prog second && dwz -m alt prog second"},
+		{name: "gcc dwz debug_sup", needs: []string{"g++", "dwz"}, wantFrom: "g++ -g -O2 -gdwarf-5 $T/shapes.cc -o want",
+			make: "g++ -g -O2 -gdwarf-5 $T/shapes.cc -o prog && cp prog second && dwz -5 -m alt prog second"},
+		{name: "gcc split 4", slow: true, needs: []string{"g++"}, make: "g++ -g -O2 -gdwarf-4 -gsplit-dwarf $T/shapes.cc -o prog"},
+		{name: "gcc split 5", needs: []string{"g++"}, make: "g++ -g -O2 -gdwarf-5 -gsplit-dwarf $T/shapes.cc -o prog"},
+		{name: "gcc split 4 dwp", needs: []string{"g++", "dwp"}, wantFrom: "g++ -g -O2 -gdwarf-4 $T/shapes.cc -o want",
+			make: "g++ -g -O2 -gdwarf-4 -gsplit-dwarf $T/shapes.cc -o prog && dwp -e prog -o prog.dwp && rm -f *.dwo"},
+		{name: "clang split 5 dwp", needs: []string{"clang-19", "llvm-dwp-19"}, wantFrom: "clang++-19 -g -O2 $T/shapes.cc -o want",
+			make: "clang++-19 -g -O2 -gsplit-dwarf -fno-split-dwarf-inlining $T/shapes.cc -o prog && llvm-dwp-19 -e prog -o prog.dwp && rm -f *.dwo"},
+		{name: "clang split 4", needs: []string{"clang-19"}, make: "clang-19 -g -O2 -gdwarf-4 -gsplit-dwarf $T/plain.c $T/plain2.c -o prog"},
+		{name: "fortran", needs: []string{"gfortran"}, make: "gfortran -g -O2 $T/area.f90 -o prog"},
+		{name: "rust", needs: []string{"rustc"}, make: "rustc -g -O $T/sum.rs -o prog", slow: true},
+		{name: "go", needs: []string{"go"}, make: "cp $T/words.go.txt words.go && go build -o prog words.go", slow: true},
+		{name: "go plain", needs: []string{"go"}, make: "cp $T/words.go.txt words.go && go build -ldflags=-compressdwarf=false -o prog words.go", slow: true},
+	}
+	for _, v := range []int{2, 3, 4, 5} {
+		for _, o := range []string{"-O2", "-O3"} {
+			slow := o == "-O3" && v != 5 || v == 3
+			bs = append(bs,
+				build{name: fmt.Sprintf("gcc dwarf%d %s", v, o), needs: []string{"g++"}, slow: slow,
+					make: fmt.Sprintf("g++ -g -gdwarf-%d %s $T/shapes.cc -o prog", v, o)},
+				build{name: fmt.Sprintf("clang dwarf%d %s", v, o), needs: []string{"clang-19"}, slow: slow,
+					make: fmt.Sprintf("clang++-19 -g -gdwarf-%d %s $T/shapes.cc -o prog", v, o)})
+		}
+	}
+	return bs
+}
+
+// TestCompilers compares the frames at every address of programs from many
+// compilers, linkers and tools with llvm-symbolizer.
+func TestCompilers(t *testing.T) {
+	symbolizer(t)
+	for _, b := range builds() {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			if b.slow && os.Getenv("PERFARK_AGREE") == "" {
+				t.Skip("PERFARK_AGREE is not set")
+			}
+			dir := t.TempDir()
+			prog := b.run(t, dir, b.make, "prog")
+			from := prog
+			if b.wantFrom != "" {
+				from = b.run(t, dir, b.wantFrom, "want")
+			}
+			f, d := openBuild(t, dir, prog)
+			addrs := codeAddresses(t, prog, f)
+			a := compare(t, b.name, d, addrs, theirs(t, from, addrs))
+			for _, w := range d.Warnings() {
+				t.Error(w)
+			}
+			if len(a.differ) > b.allow*len(addrs)/1000 {
+				for _, s := range a.differ[:min(len(a.differ), 5)] {
+					t.Log(s)
+				}
+				t.Errorf("%d of %d addresses differ", len(a.differ), len(addrs))
+			}
+			t.Logf("%d addresses, %d but for a column", len(addrs), a.column)
+		})
+	}
+}
+
+// run runs the commands and returns the file they made.
+func (b build) run(t testing.TB, dir, script, name string) string {
+	for _, p := range b.needs {
+		if _, err := exec.LookPath(p); err != nil {
+			t.Skipf("no %s", p)
+		}
+	}
+	src, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-e", "-c", script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "T="+src, "GOFLAGS=", "GO111MODULE=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		if strings.Contains(string(out), "cannot find") || strings.Contains(string(out), "skipping incompatible") {
+			t.Skipf("%s: %s", script, out)
+		}
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return filepath.Join(dir, name)
+}
+
+// openBuild opens a program, and what it needs beside it.
+func openBuild(t testing.TB, dir, prog string) (*objfile.File, *dwarf.Data) {
+	var o objfile.DWARFOptions
+	o.Alt = func() (*dwarf.Data, error) {
+		_, d := openDWARF(t, filepath.Join(dir, "alt"), objfile.DWARFOptions{})
+		return d, nil
+	}
+	var packed *dwarf.Data
+	if _, err := os.Stat(prog + ".dwp"); err == nil {
+		_, packed = openDWARF(t, prog+".dwp", objfile.DWARFOptions{DWO: true})
+	}
+	o.Split = func(s dwarf.SplitUnit) (*dwarf.Data, error) {
+		if packed != nil {
+			return packed, nil
+		}
+		name := s.Name
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(s.CompDir, name)
+		}
+		_, d := openDWARF(t, name, objfile.DWARFOptions{DWO: true})
+		return d, nil
+	}
+	return openDWARF(t, prog, o)
+}
+
+// codeAddresses returns addresses in the functions of a program: all of them if
+// it is small.
+func codeAddresses(t testing.TB, prog string, f *objfile.File) []uint64 {
+	e, err := elf.Open(prog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	syms, _ := e.Symbols()
+	var total uint64
+	for _, s := range syms {
+		if elf.ST_TYPE(s.Info) == elf.STT_FUNC {
+			total += s.Size
+		}
+	}
+	step := max(total/20_000, 1)
+	var out []uint64
+	for _, s := range syms {
+		if elf.ST_TYPE(s.Info) != elf.STT_FUNC {
+			continue
+		}
+		for a := s.Value; a < s.Value+s.Size; a += step {
+			out = append(out, a)
+		}
+	}
+	if len(out) == 0 {
+		t.Fatal("no functions")
+	}
+	return out
+}

@@ -1,0 +1,256 @@
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/perfark/perfark/profile"
+)
+
+// A dim is a key of the rows while they are made: values are numbers, equal if
+// the rows are.
+type dim struct {
+	key   Key
+	codes []int32 // by thread, place, CPU+1, extra+1 or stack+1
+	rank  []int32 // by code: where it comes in the order; nil: at the code itself
+	tie   []int32 // by code: and if all keys are equal; nil: like rank
+}
+
+func (d *dim) order(code int32) int32 {
+	if d.rank == nil {
+		return code
+	}
+	return d.rank[code]
+}
+
+func (d *dim) last(code int32) int32 {
+	if d.tie == nil {
+		return d.order(code)
+	}
+	return d.tie[code]
+}
+
+// comm returns the name a thread goes by: as with perf, the first name it gets
+// is also that of its samples before.
+func comm(t *profile.Thread) string { return cmp.Or(t.Later, t.Comm) }
+
+// dim returns the values of a key.
+func (b *builder) dim(k Key) dim {
+	p := b.p
+	d := dim{key: k}
+	switch k {
+	case Comm:
+		names := make([]string, len(p.Threads))
+		for i := range p.Threads {
+			names[i] = comm(&p.Threads[i])
+		}
+		d.codes = ranks(names)
+	case PID, TID:
+		d.codes = make([]int32, len(p.Threads))
+		for i := range p.Threads {
+			d.codes[i] = p.Threads[i].TID
+		}
+	case DSO:
+		d.codes = make([]int32, b.s.len())
+		for i := range d.codes {
+			d.codes[i] = b.s.dso(b.s.location(int32(i))).rank
+		}
+	case Symbol:
+		b.symbolDim(&d)
+	case SymbolOffset:
+		values := make([]uint64, b.s.len())
+		for i := range values {
+			values[i] = b.s.location(int32(i)).Addr
+		}
+		d.codes = rankValues(values, false)
+	case Addr, SymbolCode:
+		values := make([]uint64, b.s.len())
+		for i := range values {
+			values[i] = b.s.location(int32(i)).IP
+		}
+		d.codes = rankValues(values, false)
+	case Srcline:
+		d.codes = b.s.rankSrclines()
+	case Srcfile:
+		names := make([]string, b.s.len())
+		for i := range names {
+			names[i] = b.s.srcfile(int32(i))
+		}
+		d.codes = ranks(names)
+	case SymbolSize:
+		values := make([]uint64, b.s.len())
+		for i := range values {
+			if f := b.s.function(int32(i)); f != nil {
+				values[i] = f.End - f.Start
+			}
+		}
+		d.codes = rankValues(values, true)
+	case Socket:
+		d.codes = make([]int32, b.cpus+1)
+		for i := range d.codes {
+			d.codes[i] = socket(b.o.Sockets, int32(i)-1)
+		}
+	case CPU:
+		d.codes = make([]int32, b.cpus+1)
+		for i := range d.codes {
+			d.codes[i] = int32(i) - 1
+		}
+	case Parent:
+		b.parentDim(&d)
+	default:
+		b.extraDim(&d)
+	}
+	return d
+}
+
+func socket(sockets []int32, cpu int32) int32 {
+	if cpu < 0 || int(cpu) >= len(sockets) {
+		return -1
+	}
+	return sockets[cpu]
+}
+
+// rankValues numbers values in order, or in the opposite one.
+func rankValues(values []uint64, most bool) []int32 {
+	sorted := slices.Clone(values)
+	slices.Sort(sorted)
+	sorted = slices.Compact(sorted)
+	out := make([]int32, len(values))
+	for i, v := range values {
+		n, _ := slices.BinarySearch(sorted, v)
+		if most {
+			n = len(sorted) - 1 - n
+		}
+		out[i] = int32(n)
+	}
+	return out
+}
+
+// symbolDim numbers the symbols. Functions of one name and place in objects of
+// one name are one symbol. An address without one is a symbol of its own;
+// without a column of objects perf takes such addresses for one even if they
+// are in two objects.
+func (b *builder) symbolDim(d *dim) {
+	type symbol struct {
+		dso        int32
+		start, end uint64
+		name       int32
+	}
+	p := b.p
+	names := make([]string, len(p.Functions))
+	for i := range p.Functions {
+		names[i] = p.Functions[i].Name
+	}
+	symbols := make([]symbol, len(names))
+	for i, r := range ranks(names) {
+		f := &p.Functions[i]
+		dso := int32(math.MaxInt32)
+		if f.Object != profile.None {
+			dso = b.s.dsos[f.Object].rank
+		}
+		symbols[i] = symbol{dso, f.Start, f.End, r}
+	}
+	sorted := slices.Clone(symbols)
+	slices.SortFunc(sorted, func(x, y symbol) int {
+		return cmp.Or(cmp.Compare(x.dso, y.dso), cmp.Compare(x.start, y.start), cmp.Compare(x.end, y.end), cmp.Compare(x.name, y.name))
+	})
+	sorted = slices.Compact(sorted)
+	number := make(map[symbol]int32, len(sorted))
+	d.rank = make([]int32, len(sorted))
+	for i, s := range sorted {
+		number[s] = int32(i)
+		d.rank[i] = s.name
+	}
+	funcs := make([]int32, len(symbols))
+	for i, s := range symbols {
+		funcs[i] = number[s]
+	}
+
+	// perf subtracts addresses and looks at the sign.
+	var bare []int64
+	d.codes = make([]int32, b.s.len())
+	for i := range d.codes {
+		if f := b.s.funcIndex(int32(i)); f != profile.None {
+			d.codes[i] = funcs[f]
+			continue
+		}
+		bare = append(bare, int64(address(p, b.s.location(int32(i)))))
+		d.codes[i] = -1
+	}
+	if len(bare) == 0 {
+		return
+	}
+	slices.Sort(bare)
+	bare = slices.Compact(bare)
+	for i := range d.codes {
+		if d.codes[i] < 0 {
+			n, _ := slices.BinarySearch(bare, int64(address(p, b.s.location(int32(i)))))
+			d.codes[i] = int32(len(sorted) + n)
+		}
+	}
+	d.tie = make([]int32, len(sorted)+len(bare))
+	for i := range d.tie {
+		d.tie[i] = int32(i)
+		if i >= len(sorted) {
+			d.rank = append(d.rank, math.MaxInt32)
+		}
+	}
+}
+
+// An interner numbers tuples of one length.
+type interner struct {
+	width int
+	data  []int32 // the tuples, in the order of their numbers
+	slots []int32
+}
+
+func (t *interner) len() int { return len(t.data) / max(t.width, 1) }
+
+// tuple returns the tuple of a number.
+func (t *interner) tuple(n int32) []int32 { return t.data[int(n)*t.width:][:t.width] }
+
+// number returns the number of a tuple.
+func (t *interner) number(tuple []int32) int32 {
+	if t.width == 0 {
+		return 0
+	}
+	n := len(t.data) / t.width
+	if 2*n >= len(t.slots) {
+		t.grow()
+	}
+	mask := uint64(len(t.slots) - 1)
+	for i := hash(tuple) & mask; ; i = (i + 1) & mask {
+		k := t.slots[i]
+		if k == 0 {
+			t.data = append(t.data, tuple...)
+			t.slots[i] = int32(n + 1)
+			return int32(n)
+		}
+		if slices.Equal(t.data[int(k-1)*t.width:][:t.width], tuple) {
+			return k - 1
+		}
+	}
+}
+
+func (t *interner) grow() {
+	t.slots = make([]int32, max(64, 4*len(t.slots)))
+	mask := uint64(len(t.slots) - 1)
+	for n := range len(t.data) / t.width {
+		i := hash(t.data[n*t.width:][:t.width]) & mask
+		for t.slots[i] != 0 {
+			i = (i + 1) & mask
+		}
+		t.slots[i] = int32(n + 1)
+	}
+}
+
+func hash(tuple []int32) uint64 {
+	const m = 0x9e3779b97f4a7c15
+	h := uint64(0)
+	for _, v := range tuple {
+		h = (h ^ uint64(uint32(v))) * m
+		h ^= h >> 32
+	}
+	return h
+}

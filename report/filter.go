@@ -1,0 +1,122 @@
+package report
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/perfark/perfark/profile"
+)
+
+// What becomes of a sample: it counts, it counts in the totals alone, or not
+// at all.
+const (
+	shown   = 0
+	hidden  = 1
+	dropped = 2
+)
+
+// filtered returns what becomes of each sample; nil if all count.
+func (b *builder) filtered() []uint8 {
+	f := &b.o.Filter
+	parents := b.o.ExcludeOther && b.parents != nil
+	if f.empty() && !b.o.HideUnresolved && !parents {
+		return nil
+	}
+	threads := make([]bool, len(b.p.Threads))
+	for i := range threads {
+		th := &b.p.Threads[i]
+		threads[i] = (f.Comms == nil || slices.Contains(f.Comms, comm(th))) &&
+			(f.PIDs == nil || slices.Contains(f.PIDs, th.PID)) && (f.TIDs == nil || slices.Contains(f.TIDs, th.TID))
+	}
+	places := b.filterPlaces()
+	out := make([]uint8, len(b.p.Samples))
+	for i := range out {
+		s := &b.p.Samples[i]
+		place := b.place(s)
+		switch {
+		case b.o.HideUnresolved && b.s.funcIndex(place) == profile.None:
+			out[i] = dropped
+		case s.Thread < 0 && len(f.Comms)+len(f.PIDs)+len(f.TIDs) > 0 || s.Thread >= 0 && !threads[s.Thread],
+			!places[place],
+			f.Sockets != nil && !slices.Contains(f.Sockets, socket(b.o.Sockets, s.CPU)),
+			parents && b.parents[b.t.node(s)+1] == profile.None:
+			out[i] = hidden
+		}
+	}
+	return out
+}
+
+// filterPlaces returns which places the filter leaves.
+func (b *builder) filterPlaces() []bool {
+	f := &b.o.Filter
+	objects := make([]bool, len(b.p.Objects))
+	for i := range objects {
+		o := &b.p.Objects[i]
+		objects[i] = f.DSOs == nil || slices.Contains(f.DSOs, b.s.dsos[i].name) || slices.Contains(f.DSOs, o.Path)
+	}
+	funcs := make([]bool, len(b.p.Functions))
+	for i := range funcs {
+		fn := &b.p.Functions[i]
+		funcs[i] = f.Symbols == nil || slices.Contains(f.Symbols, fn.Name) || slices.Contains(f.Symbols, fmt.Sprintf("0x%x", fn.Start))
+	}
+	out := make([]bool, b.s.len())
+	for i := range out {
+		l := b.s.location(int32(i))
+		fn := b.s.funcIndex(int32(i))
+		switch {
+		case l.Object == profile.None && f.DSOs != nil && !slices.Contains(f.DSOs, b.s.dso(l).name),
+			l.Object != profile.None && !objects[l.Object],
+			fn == profile.None && f.Symbols != nil,
+			fn != profile.None && !funcs[fn]:
+		default:
+			out[i] = true
+		}
+	}
+	return out
+}
+
+var defaultParent = regexp.MustCompile(`^sys_|^do_page_fault`)
+
+// parentDim finds the caller of each chain that Options.Parent names: of
+// several that nearest to the begin of the chain.
+func (b *builder) parentDim(d *dim) {
+	re := b.o.Parent
+	if re == nil {
+		re = defaultParent
+	}
+	match := matcher(b.s, re)
+	nodes := b.t.nodes
+	b.parents = make([]int32, len(nodes)+1)
+	done := make([]bool, len(nodes)+1)
+	b.parents[0], done[0] = profile.None, true
+	var path []int32
+	for i := range nodes {
+		path = path[:0]
+		at := int32(i)
+		for ; !done[at+1]; at = nodes[at].Caller {
+			path = append(path, at)
+		}
+		for j := len(path) - 1; j >= 0; j-- {
+			n := path[j]
+			up := b.parents[nodes[n].Caller+1]
+			if match(nodes[n].Location) && (b.o.Graph.Order == ByCallee || up == profile.None) {
+				up = b.s.funcIndex(nodes[n].Location)
+			}
+			b.parents[n+1], done[n+1] = up, true
+		}
+	}
+	names := make([]string, len(b.parents))
+	for i, f := range b.parents {
+		names[i] = b.parentName(f)
+	}
+	d.codes = ranks(names)
+}
+
+// parentName is the name of a parent as perf prints it.
+func (b *builder) parentName(f int32) string {
+	if f == profile.None {
+		return "[other]"
+	}
+	return b.p.Functions[f].Name
+}
