@@ -71,6 +71,9 @@ type Options struct {
 	Clock      int32
 	UseClock   bool // times are of Clock, one of unix.CLOCK_*
 
+	Version string   // what the header says wrote the recording
+	Cmdline []string // and the command line
+
 	Delay    time.Duration // before events are enabled; <0: they never are
 	Pages    int           // of the ring of each processor, a power of two; 0 means 512 KiB, or what may be locked
 	Compress int           // zstd level from 1; 0: plain records

@@ -33,9 +33,10 @@ type Recorder struct {
 	open  []*counter
 	epoll int
 
-	events []perfdata.Attr
-	note   func(format string, args ...any)
-	err    error
+	wall  time.Time     // when the recording began,
+	clock time.Duration // and the time of its clock then
+	note  func(format string, args ...any)
+	err   error
 
 	Stats Stats
 }
@@ -527,6 +528,7 @@ func (r *Recorder) begin(out *os.File) error {
 		return err
 	}
 	r.file = out
+	r.wall, r.clock = time.Now(), clockTime(r.o.Clock)
 	for i := range r.list {
 		var ids []uint64
 		for _, c := range r.open {
@@ -592,6 +594,9 @@ func (r *Recorder) end() error {
 		if err := r.w.WriteRaw(b); err != nil {
 			return err
 		}
+	}
+	if err := r.features(); err != nil {
+		return err
 	}
 	return r.w.Close()
 }
