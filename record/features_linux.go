@@ -65,7 +65,7 @@ func (r *Recorder) features() error {
 		if unix.ClockGetres(r.o.Clock, &res) == nil {
 			set[perfdata.FeatureClockID] = uint64(res.Nano())
 		}
-		set[perfdata.FeatureClockData] = perfdata.ClockData{Version: 1, ClockID: uint32(r.o.Clock), WallTime: uint64(r.wall.UnixNano()), ClockTime: uint64(r.clock)}
+		set[perfdata.FeatureClockData] = perfdata.ClockData{Version: 1, ClockID: uint32(r.o.Clock), WallTime: uint64(r.wall.UnixNano()), Time: uint64(r.clock)}
 	}
 	for bit := range set {
 		if err := r.w.SetFeature(bit, set[bit]); err != nil {
