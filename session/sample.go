@@ -396,12 +396,13 @@ func (w *worker) hit(e *rangeEntry, h Hit) {
 	}
 }
 
-// branchMode says where the address of a branch is: the record does not.
+// branchMode says where the address of a branch is: the record does not. perf
+// asks the maps of the process first (thread__find_cpumode_addr_location).
 func (f *frames) branchMode(ip uint64) mode {
-	if f.w.object(f.w.find(f.w.kernel, ip)) != none {
-		return modeKernel
+	if f.w.object(f.w.find(f.user, ip)) != none {
+		return modeUser
 	}
-	if f.w.object(f.w.find(f.user, ip)) == none && int64(ip) < 0 {
+	if f.w.object(f.w.find(f.w.kernel, ip)) != none || int64(ip) < 0 {
 		return modeKernel
 	}
 	return modeUser

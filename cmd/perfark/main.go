@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 	}()
 	root := newRootCmd(a)
-	root.SetArgs(args)
+	root.SetArgs(perfArgs(root, args))
 	cmd, err := root.ExecuteContextC(ctx)
 	a.meters.stop()
 	if ferr := a.stdout.Flush(); err == nil || out.err != nil {

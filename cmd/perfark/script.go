@@ -21,6 +21,7 @@ import (
 type scriptCmd struct {
 	*app
 	filterFlags
+	symbolFlags
 	fields     []string
 	hideChains bool
 	maxStack   int
@@ -68,6 +69,7 @@ Exit status: 0 all samples are printed; 3 a part of the recording was lost.`,
   perfark script -F comm,tid,time,ip,sym -C 0,2-3 --time 10%-20%
   perfark script -F +srcline,-period -G --show-task-events
   perfark script -i profile.perfark -F trace:time,trace`,
+		Annotations: map[string]string{likePerf: "yes"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := a.inputName(args)
 			if err != nil {
@@ -79,6 +81,7 @@ Exit status: 0 all samples are printed; 3 a part of the recording was lost.`,
 	a.addInputFlags(cmd)
 	a.addArchiveLimitFlags(cmd)
 	a.addSymbolFlags(cmd)
+	a.addIndexFlags(cmd)
 	fs := cmd.Flags()
 	fs.BoolVarP(&a.quiet, "quiet", "q", false, "no progress, fewer messages")
 	fs.CountVarP(&a.verbose, "verbose", "v", "print more messages; may be repeated")
@@ -88,6 +91,7 @@ Exit status: 0 all samples are printed; 3 a part of the recording was lost.`,
 	addSwitch(fs, &c.inline, "inline", "", false, "print inlined functions in call chains")
 	fs.StringSliceVar(&c.stopAt, "stop-bt", nil, "end call chains at the functions `SYMBOLS`")
 	c.addScriptFilters(fs)
+	c.addSymbolNameFlags(fs)
 	fs.BoolVar(&c.show.tasks, "show-task-events", false, "print when threads begin, end and change their name")
 	fs.BoolVar(&c.show.mmaps, "show-mmap-events", false, "print what was mapped")
 	fs.BoolVar(&c.show.switches, "show-switch-events", false, "print context switches")
@@ -148,6 +152,9 @@ func (c *scriptCmd) run(ctx context.Context, name string) error {
 	for _, n := range parser.notes {
 		c.notef("%s", n)
 	}
+	if err := c.symbolFlags.check(); err != nil {
+		return err
+	}
 	in, err := c.openInput(ctx, name)
 	if err != nil {
 		return err
@@ -163,8 +170,14 @@ func (c *scriptCmd) run(ctx context.Context, name string) error {
 	if err := parser.bind(in.Events(), chains); err != nil {
 		return fmt.Errorf("%s: %w", in.Name(), err)
 	}
-	filter, err := c.sessionFilter(ctx, in.File)
+	filter, err := c.dropFilter(ctx, in.File)
 	if err != nil {
+		return err
+	}
+	if filter.PIDs, err = parseIDs("--pid", c.pids); err != nil {
+		return err
+	}
+	if filter.TIDs, err = parseIDs("--tid", c.tids); err != nil {
 		return err
 	}
 	want := needs(parser, in.Events(), chains)
@@ -189,10 +202,11 @@ func (c *scriptCmd) run(ctx context.Context, name string) error {
 	defer src.Close()
 	var out *symbol.Outcome
 	if want.fields&(fieldSym|fieldSrcline|fieldBrstackSym) != 0 || c.filterFlags.symbols != "" {
-		so := symbol.Options{Source: in.sources(src), Workers: c.workers, Limits: c.limits}
-		if out, err = symbol.Resolve(ctx, res.Profile, so); err != nil {
+		so := symbol.Options{Source: in.sources(src), Workers: c.workers}
+		if out, err = c.resolve(ctx, res.Profile, so); err != nil {
 			return err
 		}
+		c.rename(res.Profile)
 	}
 	c.startPager()
 	if c.header {
