@@ -134,10 +134,10 @@ func (f *File) symbols(runtime *File, o SymbolOptions) (*Table, error) {
 	} else if o.Space == Offsets && f.misplaced() {
 		return nil, fmt.Errorf("%s: %w", f.name, ErrNoRuntime)
 	}
-	l.file(f)
 	if runtime != nil {
 		l.file(runtime)
 	}
+	l.file(f)
 	if o.Space != Loaded {
 		l.t.stubs = l.place.stubs(l)
 	}
@@ -187,8 +187,9 @@ func (l *loader) file(f *File) {
 		l.peSymbols(f)
 		return
 	}
-	for _, typ := range [...]uint32{shtSymtab, shtDynsym} {
-		// A file has one of each at most.
+	// A file has one of each at most. perf gives symbols without a size their end
+	// by .symtab alone: the last of one address must be of that.
+	for _, typ := range [...]uint32{shtDynsym, shtSymtab} {
 		if i := slices.IndexFunc(f.sections, func(s section) bool { return s.typ == typ }); i >= 0 {
 			if err := l.table(f, &f.sections[i], i); err != nil {
 				f.warn(WarnSymbols, "section %s: %v", f.sections[i].name, err)
