@@ -541,16 +541,26 @@ func (c *archiveCmd) printResult(out string, format archive.Format, r *archive.R
 	if c.quiet {
 		return nil
 	}
-	files := 0
+	files, slim := 0, 0
 	for _, o := range r.Manifest.Objects {
 		files += len(o.Files)
 		for _, f := range o.Files {
+			if f.Slim {
+				slim++
+			}
+			if f.Slim && !c.slim {
+				c.notef("%s: only a slim copy was found, made for another archive: code and lines may be missing", f.Origin)
+			}
 			if f.Whole > 0 {
 				c.notef("%s: packed without its debug information: %s of %s (--max-object-size)", f.Origin, bytesText(f.Size), bytesText(f.Whole))
 			}
 		}
 	}
-	fmt.Fprintf(c.stdout, "%s: %s, %s\n", escape.Name(out), bytesText(r.Size), count(files, "file"))
+	fmt.Fprintf(c.stdout, "%s: %s, %s", escape.Name(out), bytesText(r.Size), count(files, "file"))
+	if slim > 0 {
+		fmt.Fprintf(c.stdout, ", %d slim", slim)
+	}
+	fmt.Fprintln(c.stdout)
 	fmt.Fprintf(c.stdout, "Now please run:\n\n$ perfark unpack %s\n\n", escape.Name(shellQuote(operand(out))))
 	if format != archive.Bundle {
 		fmt.Fprintf(c.stdout, "or\n\n$ tar xvf %s -C ~/.debug\n\n", escape.Name(shellQuote(operand(out))))

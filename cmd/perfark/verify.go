@@ -167,6 +167,9 @@ func (c *verifyCmd) print(name string, v *verifyReport, out *symbol.Outcome) err
 	}
 	if !c.quiet {
 		fmt.Fprintf(c.stdout, "%s: %s, %s read", escape.Name(name), count(v.Files, "file"), bytesText(v.Bytes))
+		if v.Slim > 0 {
+			fmt.Fprintf(c.stdout, ", %d slim", v.Slim)
+		}
 		if v.Unhashed > 0 {
 			fmt.Fprintf(c.stdout, ", %d without a recorded hash", v.Unhashed)
 		}
