@@ -196,7 +196,7 @@ func (g *grapher) value(c Count, total uint64) string {
 // frame returns what is printed for a frame, escaped.
 func (g *grapher) frame(f *Frame) string {
 	if f.Name == "" {
-		return fmt.Sprintf("%#x", f.Addr)
+		return hexAddr(f.Addr)
 	}
 	s := escape.Name(f.Name)
 	if f.Line != "" {

@@ -130,8 +130,8 @@ func (b *builder) dims() {
 			b.sampleHd[i] = b.headSet.number(tuple)
 		}
 	}
-	b.headRank, b.headTie = rankTuples(&b.headSet, b.heads)
-	b.tailRank, b.tailTie = rankTuples(&b.tailSet, b.tails)
+	b.headRank, b.headTie = b.rankTuples(&b.headSet, b.heads)
+	b.tailRank, b.tailTie = b.rankTuples(&b.tailSet, b.tails)
 	b.makePlan()
 }
 
@@ -200,40 +200,55 @@ func (b *builder) place(s *profile.Sample) int32 {
 
 // rankTuples returns where each tuple of a set comes in the order of its keys,
 // equal ones at one place, and where it comes if that does not decide.
-func rankTuples(set *interner, dims []dim) (rank, tie []int32) {
+func (b *builder) rankTuples(set *interner, dims []dim) (rank, tie []int32) {
 	n := set.len()
 	if set.width == 0 {
 		return make([]int32, 1), make([]int32, 1)
 	}
+	type entry struct {
+		key, tie uint64 // of the first two keys
+		tuple    int32
+	}
+	list := make([]entry, n)
+	for i := range list {
+		e := &list[i]
+		e.tuple = int32(i)
+		for j, code := range set.tuple(int32(i))[:min(2, len(dims))] {
+			shift := 32 - 32*j
+			e.key |= uint64(uint32(dims[j].order(code))^1<<31) << shift
+			e.tie |= uint64(uint32(dims[j].last(code))^1<<31) << shift
+		}
+	}
+	more := func(x, y int32, of func(d *dim, code int32) int32) int {
+		if len(dims) <= 2 {
+			return 0
+		}
+		a, b := set.tuple(x), set.tuple(y)
+		for j := 2; j < len(dims); j++ {
+			if c := cmp.Compare(of(&dims[j], a[j]), of(&dims[j], b[j])); c != 0 {
+				return c
+			}
+		}
+		return 0
+	}
+	parallelSort(list, b.workers, func(x, y entry) int {
+		if x.key != y.key {
+			return cmp.Compare(x.key, y.key)
+		}
+		if c := more(x.tuple, y.tuple, (*dim).order); c != 0 {
+			return c
+		}
+		if x.tie != y.tie {
+			return cmp.Compare(x.tie, y.tie)
+		}
+		return cmp.Or(more(x.tuple, y.tuple, (*dim).last), cmp.Compare(x.tuple, y.tuple))
+	})
 	rank, tie = make([]int32, n), make([]int32, n)
-	order := make([]int32, n)
-	for i := range order {
-		order[i] = int32(i)
-	}
-	compare := func(x, y int32) int {
-		a, b := set.tuple(x), set.tuple(y)
-		for i := range dims {
-			if c := cmp.Compare(dims[i].order(a[i]), dims[i].order(b[i])); c != 0 {
-				return c
-			}
-		}
-		return 0
-	}
-	last := func(x, y int32) int {
-		a, b := set.tuple(x), set.tuple(y)
-		for i := range dims {
-			if c := cmp.Compare(dims[i].last(a[i]), dims[i].last(b[i])); c != 0 {
-				return c
-			}
-		}
-		return 0
-	}
-	slices.SortFunc(order, func(x, y int32) int { return cmp.Or(compare(x, y), last(x, y)) })
-	for i, at := range order {
-		tie[at] = int32(i)
-		rank[at] = int32(i)
-		if i > 0 && compare(order[i-1], at) == 0 {
-			rank[at] = rank[order[i-1]]
+	for i, e := range list {
+		tie[e.tuple] = int32(i)
+		rank[e.tuple] = int32(i)
+		if i > 0 && list[i-1].key == e.key && more(list[i-1].tuple, e.tuple, (*dim).order) == 0 {
+			rank[e.tuple] = rank[list[i-1].tuple]
 		}
 	}
 	return rank, tie
