@@ -390,7 +390,7 @@ func (r *resolver) openAlt(ctx context.Context, o *opened, obj *profile.Object, 
 // openSplit opens the .dwo or .dwp file that holds the rest of a unit: the
 // first that has a unit of its id.
 func (r *resolver) openSplit(ctx context.Context, o *opened, obj *profile.Object, of objectFile, u dwarf.SplitUnit, b *decode.Budget) (*dwarf.Data, error) {
-	for _, at := range splitPlaces(obj.Path, of.sf.Origin, u) {
+	for _, at := range SplitPlaces(obj.Path, of.sf.Origin, u) {
 		d, err := o.split(at, func() (*dwarf.Data, error) {
 			sf, err := r.get(ctx, store.Key{Kind: store.Split, Path: at})
 			if err != nil {
@@ -419,10 +419,10 @@ func splitName(u dwarf.SplitUnit) string {
 	return path.Join(u.CompDir, u.Name)
 }
 
-// splitPlaces returns where the rest of a unit of an object may be: in a
-// package beside the object or its debug file, where the compiler wrote it, or
-// beside the object.
-func splitPlaces(object, origin string, u dwarf.SplitUnit) []string {
+// SplitPlaces returns where the rest of a unit of an object may be, the likeliest
+// first: in a package beside the object or its debug file (origin), where the
+// compiler wrote it, or beside the object. All are absolute paths.
+func SplitPlaces(object, origin string, u dwarf.SplitUnit) []string {
 	var out []string
 	add := func(p string) {
 		if path.IsAbs(p) && !slices.Contains(out, p) {
