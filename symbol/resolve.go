@@ -431,9 +431,9 @@ func (r *resolver) file(ctx context.Context, t *task, obj *profile.Object, kind 
 		// The debug file is as certain as the file is that it belongs to.
 		dkey.ID = f.BuildID()
 	}
-	if kind == store.ELF && dkey.ID != "" && (f == nil || f.Quality() < objfile.Symtab || r.wantLines() && f.Quality() < objfile.FullDWARF) {
+	if kind == store.ELF && hasDebug(dkey, f) && (f == nil || f.Quality() < objfile.Symtab || r.wantLines() && f.Quality() < objfile.FullDWARF) {
 		var derr error
-		debug, df, derr = r.open(ctx, dkey, b)
+		debug, df, derr = r.openDebug(ctx, dkey, f, b)
 		if derr == nil {
 			defer closeFile(df)
 			moved, fits := uint64(0), true
