@@ -110,10 +110,6 @@ func TestReportCorpus(t *testing.T) {
 			file := filepath.Join(dir, rel)
 			args := []string{"report", "--stdio", "--no-children", "-g", "none", "--sort", "comm,dso,sym", "-i", file}
 			code, out, errs := runArgs(t, "", args...)
-			if strings.Contains(errs, "--no-branch-stack") {
-				// perf's answer counts branches; ask it to count samples.
-				want = perftest.Perf(t, append(args, "--no-branch-stack", "--symfs", t.TempDir(), "-f")...).Stdout
-			}
 			wp := parsePage(want)
 			if len(wp.blocks) == 0 {
 				newer := filepath.Join(dir, "expected", "perf-6.12", strings.ReplaceAll(rel, "/", "~")+".report60.txt")
@@ -485,8 +481,7 @@ func TestReportBinaries(t *testing.T) {
 	dir := perftest.Corpus(t)
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("PERF_CONFIG", "/dev/null")
-	// Not sp_minidebug, of which perf reads no .gnu_debugdata; not test_lbr and
-	// sp_b, where it counts branches.
+	// Not sp_minidebug, of which perf reads no .gnu_debugdata.
 	for _, name := range []string{"ro_sample", "sp_elf", "sp_g_fp", "sp_two_functions_arm64"} {
 		t.Run(name, func(t *testing.T) {
 			b, err := os.ReadFile(filepath.Join(dir, "expected", "with-binaries", name+".meta.json"))
@@ -510,7 +505,7 @@ func TestReportBinaries(t *testing.T) {
 					t.Fatal(errs)
 				}
 			}
-			_, out, errs := runArgs(t, "", "--buildid-dir", cache, "report", "--sort", "comm,dso,sym", "-i", filepath.Join(dir, meta.PerfData))
+			_, out, errs := runArgs(t, "", "--buildid-dir", cache, "report", "--no-children", "-g", "none", "--sort", "comm,dso,sym", "-i", filepath.Join(dir, meta.PerfData))
 			gp, wp := parsePage(strings.ReplaceAll(out, report.Restricted, report.UnknownDSO)), parsePage(string(want))
 			if len(gp.blocks) != len(wp.blocks) {
 				t.Fatalf("%d events, want %d: %s", len(gp.blocks), len(wp.blocks), errs)
