@@ -12,6 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 	"syscall"
 	"testing"
@@ -59,15 +61,55 @@ func bounded(t *testing.T, name string, input int, fn func()) {
 	t.Helper()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
+	peak := peakHeap()
 	start := cpuTime(t)
 	fn()
 	d := cpuTime(t) - start
+	if n := peak(); n > 64<<20+3*uint64(input)+admittedPeak {
+		t.Errorf("%s: %d MiB in use for %d bytes", name, n>>20, input)
+	}
 	runtime.ReadMemStats(&after)
 	if d > 2*time.Second*raceFactor {
 		t.Errorf("%s: took %v", name, d)
 	}
 	if n := after.TotalAlloc - before.TotalAlloc; n > 256<<20+24*uint64(input) { // in all readings
 		t.Errorf("%s: allocated %d MiB for %d bytes", name, n>>20, input)
+	}
+}
+
+// admittedPeak is what a file may grow to by decompression, in bytes, and as
+// much again while it grows.
+const admittedPeak = 2 * maxGrowth
+
+// peakHeap begins to watch how much memory is in use. The function that it
+// returns ends that and gives the most, in bytes above what was at the beginning.
+func peakHeap() func() uint64 {
+	old := debug.SetGCPercent(10)
+	runtime.GC()
+	inUse := func() uint64 {
+		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		metrics.Read(s)
+		return s[0].Value.Uint64()
+	}
+	base := inUse()
+	most, stop, done := base, make(chan bool), make(chan bool)
+	go func() {
+		defer close(done)
+		for tick := time.NewTicker(time.Millisecond); ; {
+			most = max(most, inUse())
+			select {
+			case <-stop:
+				tick.Stop()
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() uint64 {
+		close(stop)
+		<-done
+		debug.SetGCPercent(old)
+		return most - base
 	}
 }
 
