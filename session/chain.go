@@ -188,6 +188,27 @@ func (t *chainTable) sorted() []chainRef {
 	return refs
 }
 
+// nodes returns how many nodes the tree of sorted chains has.
+func (t *chainTable) nodes(refs []chainRef) int {
+	n := 0
+	var last []int32
+	for i := range refs {
+		c := t.at(refs[i].start)
+		n += len(c) - common(c, last)
+		last = c
+	}
+	return n
+}
+
+// common returns how many of the first locations of two chains are the same.
+func common(a, b []int32) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
 // load sets the keys for a depth.
 func (t *chainTable) load(refs []chainRef, depth int) {
 	for i := range refs {
@@ -247,10 +268,7 @@ type stackBuilder struct {
 
 // add adds a chain and returns its stack.
 func (b *stackBuilder) add(c []int32) int32 {
-	n := 0
-	for n < len(c) && n < len(b.last) && c[n] == b.last[n] {
-		n++
-	}
+	n := common(c, b.last)
 	b.path = b.path[:n]
 	caller := int32(profile.None)
 	if n > 0 {

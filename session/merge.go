@@ -59,13 +59,7 @@ func (l *loader) mergeThreads(p *profile.Profile, bs []*builder) [][]int32 {
 	return remap
 }
 
-// A locRow is a location of a builder.
-type locRow struct {
-	locKey
-	id int32
-}
-
-func compareLoc(a, b locKey) int {
+func compareLoc(a, b locSlot) int {
 	if a.place != b.place {
 		// By object and level; without an object comes last.
 		return cmp.Compare(a.place-8, b.place-8)
@@ -77,43 +71,41 @@ func compareLoc(a, b locKey) int {
 // builder's locations.
 func mergeLocations(p *profile.Profile, bs []*builder) [][]int32 {
 	remap := newRemap(bs, func(b *builder) int { return len(b.locs.keys) })
-	rows := make([][]locRow, len(bs))
+	rows := make([][]locSlot, len(bs))
 	var wg sync.WaitGroup
 	for i, b := range bs {
-		wg.Go(func() {
-			b.locs.slots = nil
-			rows[i] = make([]locRow, len(b.locs.keys))
-			for j, k := range b.locs.keys {
-				rows[i][j] = locRow{k, int32(j)}
-			}
-			slices.SortFunc(rows[i], func(x, y locRow) int { return compareLoc(x.locKey, y.locKey) })
-		})
+		rows[i] = b.locs.keys
+		b.locs.slots, b.locs.keys = nil, nil
+		wg.Go(func() { slices.SortFunc(rows[i], compareLoc) })
 	}
 	wg.Wait()
-	less := func(x, y locRow) bool { return compareLoc(x.locKey, y.locKey) < 0 }
+	less := func(x, y locSlot) bool { return compareLoc(x, y) < 0 }
 	n := 0
 	var last locKey
-	merge(rows, less, func(i int, r locRow) {
-		if n == 0 || last != r.locKey {
-			last = r.locKey
+	merge(rows, less, func(_ int, r locSlot) {
+		if k := (locKey{r.addr, r.place}); n == 0 || last != k {
+			last = k
 			n++
 		}
-		remap[i][r.id] = int32(n - 1)
 	})
 	p.Locations = make([]profile.Location, n)
-	first := make([]uint64, n) // place of the sample whose ip it has
-	for i, b := range bs {
-		rows[i] = nil
-		for j, k := range b.locs.keys {
-			id := remap[i][j]
-			f := b.locs.first[j]
-			if l := &p.Locations[id]; l.Level == 0 || f.pos < first[id] {
-				*l = profile.Location{
-					Object: k.object(), Level: levels[k.mode()], IP: f.ip, Addr: k.addr, Func: profile.None,
-				}
-				first[id] = f.pos
+	id := int32(-1)
+	var first uint64 // place of the sample whose ip it has
+	merge(rows, less, func(i int, r locSlot) {
+		f := &bs[i].locs.first[r.id]
+		if k := (locKey{r.addr, r.place}); id < 0 || last != k {
+			last = k
+			id++
+			p.Locations[id] = profile.Location{
+				Object: k.object(), Level: levels[k.mode()], IP: f.ip, Addr: k.addr, Func: profile.None,
 			}
+			first = f.pos
+		} else if f.pos < first {
+			p.Locations[id].IP, first = f.ip, f.pos
 		}
+		remap[i][r.id] = id
+	})
+	for _, b := range bs {
 		b.locs = locTable{}
 	}
 	return remap
@@ -123,6 +115,7 @@ func mergeLocations(p *profile.Profile, bs []*builder) [][]int32 {
 func mergeStacks(p *profile.Profile, bs []*builder, locs [][]int32) [][]int32 {
 	remap := newRemap(bs, func(b *builder) int { return len(b.chains.starts) })
 	rows := make([][]chainRef, len(bs))
+	nodes := make([]int, len(bs))
 	var wg sync.WaitGroup
 	for i, b := range bs {
 		wg.Go(func() {
@@ -131,11 +124,13 @@ func mergeStacks(p *profile.Profile, bs []*builder, locs [][]int32) [][]int32 {
 				b.chains.rename(locs[i])
 			}
 			rows[i] = b.chains.sorted()
+			nodes[i] = b.chains.nodes(rows[i])
 			b.chains.starts = nil
 		})
 	}
 	wg.Wait()
 	sb := stackBuilder{p: p}
+	p.Stacks = make([]profile.Stack, 0, slices.Max(nodes)) // at least
 	at := make([]int, len(bs))
 	heads := make([][]int32, len(bs)) // nil: at the end
 	next := func(i int) {

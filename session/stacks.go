@@ -18,7 +18,7 @@ import (
 // keep is as in Options.Keep; KeepStacks is implied. Options.Filter and
 // TimeQuantum are those of Load, which must have had KeepFrames or KeepStacks.
 // The recording must still be open. The result is the same for any number of
-// workers.
+// workers. After an error there are no samples.
 func (r *Result) Stacks(ctx context.Context, same []int32, keep Keep) error {
 	p := r.Profile
 	if r.l == nil || r.l.o.Keep&(KeepFrames|KeepStacks) == 0 || r.l.o.HitsOnly {
@@ -30,6 +30,7 @@ func (r *Result) Stacks(ctx context.Context, same []int32, keep Keep) error {
 	l := r.l.again(keep | KeepStacks)
 	l.o.Branches = false
 	l.index = newLocIndex(p, same)
+	p.Threads, p.Stacks, p.Samples, p.Extras = nil, nil, nil, nil
 	if err := l.samples(ctx); err != nil {
 		return fmt.Errorf("%s: %w", l.f.Name(), err)
 	}
@@ -38,6 +39,7 @@ func (r *Result) Stacks(ctx context.Context, same []int32, keep Keep) error {
 			return fmt.Errorf("%s: the recording changed while it was read", l.f.Name())
 		}
 	}
+	l.index.slots = nil // they are not needed any more
 	q := &profile.Profile{}
 	l.merge(q)
 	p.Threads, p.Stacks, p.Samples, p.Extras = q.Threads, q.Stacks, q.Samples, q.Extras
