@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/perfark/perfark/dwarf"
-	"github.com/perfark/perfark/index"
 	"github.com/perfark/perfark/internal/decode"
 	"github.com/perfark/perfark/objfile"
 	"github.com/perfark/perfark/profile"
@@ -314,35 +313,6 @@ func (g *goTable) get(t *task) *objfile.GoTable {
 		}
 	})
 	return g.table
-}
-
-// names names the locations of t that no symbol has named.
-func (g *goTable) names(p *profile.Profile, t *task) {
-	if !slices.Contains(t.named, profile.None) {
-		return
-	}
-	table := g.get(t)
-	if table == nil {
-		return
-	}
-	for n, l := range t.locs {
-		if t.named[n] != profile.None || t.done[n] {
-			continue
-		}
-		addr, ok := g.f.Address(p.Locations[l].Addr)
-		if !ok {
-			continue
-		}
-		s, ok := table.Lookup(addr)
-		if !ok || s.Name == "" {
-			continue
-		}
-		start, ok := g.f.FileOffset(s.Start)
-		if !ok {
-			continue
-		}
-		t.named[n] = t.symbol(index.Symbol{Name: s.Name, Linkage: s.Name, Start: start, End: start + s.End - s.Start})
-	}
 }
 
 // lineOutcome says what was missing of the debug information o.

@@ -475,9 +475,6 @@ func (r *resolver) file(ctx context.Context, t *task, obj *profile.Object, kind 
 		t.out.Reason, t.out.Detail = reason(err, obj)
 	}
 	g := &goTable{f: f}
-	if t.out.Quality < objfile.Symtab {
-		g.names(r.p, t)
-	}
 	t.listed = slices.Clone(t.named)
 	if r.wantLines() {
 		r.lines(ctx, t, dwarf, files, g, x)
