@@ -88,6 +88,9 @@ func (d *Data) abbrevTable(u *unit) (*abbrevTable, error) {
 	if t, ok := d.abbrevs.m[k]; ok {
 		return t, nil
 	}
+	if err := d.share(secAbbrev, 0); err != nil {
+		return nil, err
+	}
 	var t *abbrevTable
 	var n int
 	err := d.secs[secAbbrev].parse(d.opt.Big, u.abbrevOff, u.abbrevEnd, func(r *reader) {

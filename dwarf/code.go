@@ -52,7 +52,7 @@ func flatten(in []interval) []segment {
 		return nil
 	}
 	slices.SortStableFunc(in, func(a, b interval) int { return cmp.Compare(a.lo, b.lo) })
-	out := make([]segment, 0, len(in)+len(in)/2+1)
+	out := make([]segment, 0, len(in)+1)
 	put := func(lo uint64, owner int32) {
 		switch n := len(out); {
 		case n > 0 && out[n-1].lo == lo:

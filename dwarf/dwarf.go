@@ -191,12 +191,16 @@ func (d *Data) warn(format string, args ...any) {
 }
 
 // share asks to read n bytes of a section that other entries may have read
-// already. Together they may read a multiple of its size and some more.
+// already. Together they may read a multiple of its size and some more. What
+// is asked for after that was read, share(sec, 0) tells before.
 func (d *Data) share(sec int, n int) error {
 	size, _ := d.secs[sec].size()
-	factor, more := int64(8), int64(16<<20)
-	if sec == secAbbrev {
+	factor, more := int64(8), int64(8<<20)
+	switch sec {
+	case secAbbrev:
 		factor, more = 2, 1<<20 // a table takes ten times its size in memory
+	case secRanges, secRnglists:
+		factor = 24 // see rangeList
 	}
 	if d.amp[sec].Add(int64(n)) > size*factor+more {
 		return fmt.Errorf("%s: entries share more than %d times its %d bytes", d.secs[sec].name, factor, size)

@@ -19,7 +19,7 @@ type nameCache struct {
 }
 
 // maxNames bounds the names kept, in bytes.
-const maxNames = 32 << 20
+const maxNames = 16 << 20
 
 func (c *nameCache) get(off uint64) (name, bool) {
 	c.mu.Lock()

@@ -104,6 +104,9 @@ func (u *unit) rangeList(v value, f func(lo, hi uint64)) error {
 	} else {
 		off += u.rngPart
 	}
+	if err := d.share(sec, 0); err != nil && !u.gone.Load() {
+		return err
+	}
 	var out []addrRange
 	n := 0
 	err := d.secs[sec].parse(d.opt.Big, off, 1<<62, func(r *reader) {
@@ -116,9 +119,9 @@ func (u *unit) rangeList(v value, f func(lo, hi uint64)) error {
 		}
 		n = r.p
 	})
-	// An entry of three bytes takes 24 in memory.
+	// What counts is the memory that an entry takes, which may have three bytes.
 	if !u.gone.Load() {
-		if e := d.share(sec, max(n, 24*len(out))+32); e != nil {
+		if e := d.share(sec, max(n, 64*len(out))); e != nil {
 			return e
 		}
 	}

@@ -169,7 +169,7 @@ func (s *section) parse(big bool, off, end uint64, f func(r *reader)) error {
 	}
 	end = min(end, uint64(s.s.Size))
 	if off >= end {
-		return &decode.Error{Offset: int64(off), Field: s.name, Why: fmt.Sprintf("beyond its end at %#x", end)}
+		return fmt.Errorf("%s: offset %#x: beyond its end at %#x", s.name, off, s.s.Size)
 	}
 	if in {
 		r := reader{b: b[off:end:end], big: big}
