@@ -35,12 +35,12 @@ func newGrapher(p *printer, t *Table, rows []int32) *grapher {
 	return g
 }
 
-// write draws the tree of the row that comes next.
-func (g *grapher) write() {
+// take returns the tree of the row that comes next.
+func (g *grapher) take() []*Branch {
 	i := g.next
 	g.next++
 	if g.g.Mode == GraphNone {
-		return
+		return nil
 	}
 	if i >= g.first+len(g.trees) {
 		g.first = i
@@ -48,6 +48,12 @@ func (g *grapher) write() {
 	}
 	tree := g.trees[i-g.first]
 	g.trees[i-g.first] = nil
+	return tree
+}
+
+// write draws the tree of the row that comes next.
+func (g *grapher) write() {
+	tree := g.take()
 	if len(tree) == 0 {
 		return
 	}
@@ -55,7 +61,7 @@ func (g *grapher) write() {
 	case GraphFlat, GraphFolded:
 		g.chains(tree)
 	default:
-		n := int(g.rows[i]) * len(g.t.Totals)
+		n := int(g.rows[g.next-1]) * len(g.t.Totals)
 		sum := g.t.self[n]
 		if g.t.acc != nil {
 			sum = g.t.acc[n]

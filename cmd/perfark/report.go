@@ -68,7 +68,7 @@ type reportCmd struct {
 
 	chains bool // call chains are needed
 
-	given struct{ children, branches, group, skipEmpty, inline *bool }
+	given struct{ children, branches, group, skipEmpty *bool }
 }
 
 func newReportCmd(a *app) *cobra.Command {
@@ -130,7 +130,7 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	fs.StringVar(&c.ignoreCallees, "ignore-callees", "", "call chains begin at the functions that match `REGEXP`")
 	fs.StringVarP(&c.parent, "parent", "p", "", "add the column parent, of callers that match `REGEXP`")
 	addSwitch(fs, &c.excludeOther, "exclude-other", "x", false, "with --parent: leave out samples without such a caller")
-	c.given.inline = addSwitch(fs, &c.inline, "no-inline", "", true, "do not show functions that the compiler put into others")
+	addSwitch(fs, &c.inline, "no-inline", "", true, "do not show functions that the compiler put into others")
 	c.given.branches = addSwitch(fs, &c.branches, "branch-stack", "b", false, "count the branches in branch stacks, not samples")
 	addSwitch(fs, &c.memory, "mem-mode", "", false, "show memory accesses")
 	addSwitch(fs, &c.hierarchy, "hierarchy", "", false, "show a tree of the keys")
@@ -411,9 +411,6 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 		}
 	}
 	c.chains = c.chains || o.Children || o.Graph.Mode != report.GraphNone
-	if !*c.given.inline {
-		o.NoInline = !dumps // frame pointers: as perf up to 6.12
-	}
 	return nil
 }
 
@@ -660,7 +657,7 @@ func (c *reportCmd) groups(f *perfdata.File) []report.Group {
 // print prints the tables.
 func (c *reportCmd) print(in *input, res *session.Result, out *symbol.Outcome, tables []*report.Table) error {
 	if c.json {
-		return c.printJSON(jsonReport(in, res, tables))
+		return report.WriteJSON(c.stdout, tables, report.JSONOptions{File: in.Name(), Lost: res.Profile.Lost.Samples, PercentLimit: c.limit.v})
 	}
 	page := report.PageOptions{
 		Separator: c.separator, Quiet: c.quiet, PercentLimit: c.limit.v, Lost: res.Profile.Lost.Samples,
@@ -786,70 +783,4 @@ func (a *app) lossError(in *input, res *session.Result) error {
 		return partialf("%s: the recording is damaged: what could be read of it is shown", in.Name())
 	}
 	return nil
-}
-
-// A jsonTable is a table of perfark report --json.
-type jsonTable struct {
-	Events  []string  `json:"events"`
-	Group   string    `json:"group,omitempty"`
-	Samples uint64    `json:"samples"`
-	Period  uint64    `json:"period"`
-	Rows    []jsonRow `json:"rows"`
-}
-
-// A jsonRow has the columns of the table alone. Counts are by event.
-type jsonRow struct {
-	Overhead []float64 `json:"overhead"` // percent of the event's period
-	Samples  []uint64  `json:"samples"`
-	Period   []uint64  `json:"period"`
-	Comm     *string   `json:"comm,omitempty"`
-	TID      *int32    `json:"tid,omitempty"`
-	Thread   *string   `json:"thread,omitempty"` // last name of the thread
-	CPU      *int32    `json:"cpu,omitempty"`
-	DSO      *string   `json:"dso,omitempty"`
-	Symbol   *string   `json:"symbol,omitempty"` // absent if there is none
-	Address  string    `json:"address,omitempty"`
-	Level    string    `json:"level,omitempty"`
-}
-
-func jsonReport(in *input, res *session.Result, tables []*report.Table) any {
-	list := []jsonTable{}
-	for _, t := range tables {
-		jt := jsonTable{Events: t.Events, Group: t.Name, Samples: t.Samples, Period: t.Period, Rows: []jsonRow{}}
-		for i := range t.Len() {
-			r := t.Row(i)
-			jt.Rows = append(jt.Rows, rowJSON(t, &r))
-		}
-		list = append(list, jt)
-	}
-	return map[string]any{"file": in.Name(), "lost_samples": res.Profile.Lost.Samples, "tables": list}
-}
-
-func rowJSON(t *report.Table, r *report.Row) jsonRow {
-	var j jsonRow
-	for i, n := range r.Counts {
-		j.Overhead = append(j.Overhead, t.Percent(r, i))
-		j.Samples = append(j.Samples, n.Samples)
-		j.Period = append(j.Period, n.Period)
-	}
-	for _, k := range t.Columns {
-		switch k {
-		case report.Comm:
-			j.Comm = &r.Comm
-		case report.PID, report.TID:
-			j.TID, j.Thread = &r.TID, &r.Thread
-		case report.CPU:
-			j.CPU = &r.CPU
-		case report.DSO:
-			j.DSO = &r.DSO
-		case report.Symbol:
-			j.Level = string(rune(r.Level))
-			if r.Symbol != "" {
-				j.Symbol = &r.Symbol
-			} else {
-				j.Address = fmt.Sprintf("%#x", r.Addr)
-			}
-		}
-	}
-	return j
 }
