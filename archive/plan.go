@@ -275,6 +275,7 @@ func (pl *Plan) findDebug(ctx context.Context, it *item) {
 			return
 		}
 	}
+	pl.findInside(ctx, it)
 	from := it.parts[0].file
 	if x := pl.findOwnDebug(ctx, it); x != nil {
 		from = x.parts[0].file
