@@ -586,6 +586,7 @@ func (t *Table) sortSimple(rest []step) {
 		count [2]uint64 // most first
 		keys  uint64    // their place in the order of the keys
 		row   int32
+		head  int32 // and depth: with chains, after the first count
 		depth int32
 	}
 	list := make([]entry, len(t.rows))
@@ -596,7 +597,7 @@ func (t *Table) sortSimple(rest []step) {
 			e.count[j] = ^t.count(i, b.plan[j].key)
 		}
 		if b.depth && b.plan[0].key == OverheadChildren {
-			e.depth = t.depths[i]
+			e.head, e.depth = b.headTie[r.head], t.depths[i]
 			if b.o.Graph.Order == ByCaller {
 				e.depth = -e.depth
 			}
@@ -608,12 +609,14 @@ func (t *Table) sortSimple(rest []step) {
 			e.keys = head<<32 | tail
 		}
 	}
-	depth := b.depth && b.plan[0].key == OverheadChildren
 	parallelSort(list, b.workers, func(x, y entry) int {
 		if x.count[0] != y.count[0] {
 			return cmp.Compare(x.count[0], y.count[0])
 		}
-		if depth && x.depth != y.depth && t.sameThread(&t.rows[x.row], &t.rows[y.row]) {
+		if x.head != y.head {
+			return cmp.Compare(x.head, y.head)
+		}
+		if x.depth != y.depth {
 			return cmp.Compare(x.depth, y.depth)
 		}
 		if x.count[1] != y.count[1] {
@@ -689,8 +692,10 @@ func (t *Table) compare(x, y int) int {
 	return b.tie(rx, ry)
 }
 
-// compareCounts orders by a count of each event, most first. Of rows of one
-// thread that have the same, callers come before what they called.
+// compareCounts orders by a count of each event, most first. Of rows that have
+// the same with what they called, those of one thread name stand together,
+// callers before that. (perf looks at callers if both rows are of one thread,
+// else goes on to the next key, which is no order.)
 func (t *Table) compareCounts(x, y int, k Key) int {
 	m := len(t.Totals)
 	for g := range m {
@@ -699,8 +704,11 @@ func (t *Table) compareCounts(x, y int, k Key) int {
 			return c
 		}
 	}
-	if k != OverheadChildren || !t.b.depth || !t.sameThread(&t.rows[x], &t.rows[y]) {
+	if k != OverheadChildren || !t.b.depth {
 		return 0
+	}
+	if c := cmp.Compare(t.b.headTie[t.rows[x].head], t.b.headTie[t.rows[y].head]); c != 0 {
+		return c
 	}
 	if t.b.o.Graph.Order == ByCaller {
 		return cmp.Compare(t.depths[y], t.depths[x])
@@ -711,16 +719,6 @@ func (t *Table) compareCounts(x, y int, k Key) int {
 // tie decides between rows whose keys are equal.
 func (b *builder) tie(x, y *row) int {
 	return cmp.Or(cmp.Compare(b.tailTie[x.tail], b.tailTie[y.tail]), cmp.Compare(x.head, y.head))
-}
-
-// sameThread reports whether two rows are of one thread as far as the samples
-// say that they stand for.
-func (t *Table) sameThread(x, y *row) bool {
-	sx, sy := &t.b.p.Samples[x.sample], &t.b.p.Samples[y.sample]
-	if sx.Thread < 0 || sy.Thread < 0 {
-		return sx.Thread == sy.Thread
-	}
-	return t.b.p.Threads[sx.Thread].TID == t.b.p.Threads[sy.Thread].TID
 }
 
 // parallelSort sorts with several goroutines; the order is that of SortFunc if
