@@ -67,6 +67,7 @@ type reportCmd struct {
 	workers        int
 
 	chains bool // call chains are needed
+	lines  bool // source lines are needed
 
 	given struct{ children, branches, group, skipEmpty *bool }
 }
@@ -406,7 +407,7 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 		return &multiError{"Selected -g or --branch-history.", "But no callchain or branch data.", "Did you call 'perf record' without -g or -b?"}
 	case chains && !c.branches:
 		o.Graph = g.Graph
-		if c.inverted || o.Children && !g.ordered {
+		if c.inverted || (o.Children || c.hierarchy && c.children) && !g.ordered { // as perf, which sets the order before it turns children off
 			o.Graph.Order = report.ByCaller
 		}
 	}
@@ -475,10 +476,10 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 		return err
 	}
 	defer src.Close()
-	lines := needsLines(&o)
+	c.lines = needsLines(&o)
 	out, err := c.resolve(ctx, res.Profile, symbol.Options{
 		Source: c.source(in.sources(src), res.Profile), Workers: c.workers,
-		Lines: lines, Inlines: !o.NoInline && c.chains,
+		Lines: c.lines, Inlines: !o.NoInline && c.chains, BPFLine: in.bpfLine(),
 	})
 	if err != nil {
 		return err
@@ -535,6 +536,7 @@ func (c *reportCmd) explain(in *input, res *session.Result, out *symbol.Outcome)
 			c.hintf("%s", missing[i].Hint)
 		}
 	}
+	c.explainLines(res.Profile, out, c.lines)
 	for i := range out.Objects {
 		x := &out.Objects[i]
 		if x.Unverified && x.FramesNamed > 0 {
