@@ -30,12 +30,14 @@ import (
 // ErrNoInfo says that there is no .debug_info section, or an empty one.
 var ErrNoInfo = errors.New("no debug information")
 
-// A Section is the contents of a section: in memory or in a file.
+// A Section is the contents of a section: in memory, in a file, or to be
+// made from what is in one.
 type Section struct {
-	Data []byte      // the contents; they must not change
-	R    io.ReaderAt // where they are read from if Data is nil; safe for concurrent use
-	Off  int64       // where they begin in R, in bytes
-	Size int64       // of what is in R, in bytes
+	Data []byte                 // the contents, which must not change
+	Load func() ([]byte, error) // if it is set, yields Data when they are needed; called once
+	R    io.ReaderAt            // else, where they are read from; safe for concurrent use
+	Off  int64                  // where they begin in R, in bytes
+	Size int64                  // what is in R, or what Load yields, in bytes
 }
 
 // Sections returns the contents of the section of that name, such as

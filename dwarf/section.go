@@ -65,7 +65,7 @@ func (s *section) get() error {
 			s.s = Section{}
 			s.err = fmt.Errorf("%s: %w", s.name, s.err)
 		}
-		if s.s.Data != nil || s.s.R == nil {
+		if s.s.Load == nil && s.s.R == nil {
 			s.s.Size = int64(len(s.s.Data))
 		}
 		s.s.Size = max(s.s.Size, 0)
@@ -86,7 +86,8 @@ func (s *section) mem() ([]byte, bool, error) {
 		return nil, false, err
 	}
 	switch {
-	case s.s.R == nil || s.s.Data != nil:
+	case s.s.Load != nil:
+	case s.s.R == nil:
 		return s.s.Data, true, nil
 	case s.s.Size > wholeSize:
 		return nil, false, nil
@@ -100,10 +101,22 @@ func (s *section) all() ([]byte, error) {
 	if err := s.get(); err != nil {
 		return nil, err
 	}
-	if s.s.R == nil || s.s.Data != nil {
+	if s.s.R == nil && s.s.Load == nil {
 		return s.s.Data, nil
 	}
 	s.allOnce.Do(func() {
+		if s.s.Load != nil {
+			b, err := s.s.Load()
+			switch {
+			case err != nil:
+				s.dataErr = fmt.Errorf("%s: %w", s.name, err)
+			case int64(len(b)) != s.s.Size:
+				s.dataErr = fmt.Errorf("%s: %d bytes, want %d", s.name, len(b), s.s.Size)
+			default:
+				s.data = b
+			}
+			return
+		}
 		if s.dataErr = s.budget.Alloc(s.s.Size, s.name); s.dataErr != nil {
 			return
 		}
