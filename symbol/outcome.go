@@ -189,6 +189,20 @@ func (o *Outcome) Missing() []ObjectOutcome {
 	return out
 }
 
+// Unlined returns the outcomes that lack source lines or inlined functions for
+// a known reason, those with the most samples first; none if lines were not
+// asked for.
+func (o *Outcome) Unlined() []ObjectOutcome {
+	var out []ObjectOutcome
+	for _, x := range o.Objects {
+		if x.LineReason != "" {
+			out = append(out, x)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b ObjectOutcome) int { return cmp.Compare(b.Samples, a.Samples) })
+	return out
+}
+
 // cover counts frames and samples, after locations got their functions.
 func (o *Outcome) cover(p *profile.Profile) {
 	for i := range p.Locations {
