@@ -237,7 +237,7 @@ func (l *loader) apply(sides []side) error {
 		changes = append(changes, c)
 		s.data = nil
 	}
-	changes = l.addCode(changes)
+	changes = l.addBPF(l.addCode(changes))
 	slices.SortStableFunc(changes, func(a, b change) int {
 		return cmpUint(a.time, b.time)
 	})

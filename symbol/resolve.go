@@ -42,6 +42,10 @@ type Options struct {
 	// One cannot be had without the other: either gives both.
 	Lines, Inlines bool
 
+	// BPFLine, if set, returns the source line of the machine code at an
+	// address of a BPF program. It is called by many goroutines.
+	BPFLine func(addr uint64) (file string, line int, ok bool)
+
 	// Index keeps what was found out about objects; nil: nothing is kept. What
 	// took less than a few milliseconds is not kept, unless IndexAll is set.
 	Index    Indexes
@@ -338,6 +342,7 @@ func (r *resolver) resolve(ctx context.Context, t *task) {
 		r.jitDump(ctx, t, obj)
 	case profile.KindBPF:
 		t.name(r.p, whole{obj}, 0, asIs)
+		r.bpfLines(ctx, t)
 	default:
 		t.out.Reason = NotCode
 	}

@@ -25,7 +25,6 @@ import (
 	"github.com/perfark/perfark/perfdata"
 	"github.com/perfark/perfark/profile"
 	"github.com/perfark/perfark/session"
-	"github.com/perfark/perfark/store"
 	"github.com/perfark/perfark/symbol"
 )
 
@@ -172,10 +171,7 @@ func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage 
 		return err
 	}
 	defer src.Close()
-	o.Source, o.Elsewhere, o.Caller = src, src.elsewhere, caller()
-	if in.bundle != nil {
-		o.Source = store.Multi(in.bundle, src)
-	}
+	o.Source, o.Elsewhere, o.Caller = in.sources(src), src.elsewhere, caller()
 	plan, err := archive.NewPlan(ctx, res, o)
 	if err != nil {
 		return err

@@ -35,12 +35,20 @@ func (in *input) Close() error {
 	return errors.Join(errs...)
 }
 
-// sources returns src behind the objects of the bundle the recording is in.
+// sources returns src behind the objects of the bundle the recording is in,
+// and behind what perf record --kcore put beside it.
 func (in *input) sources(src store.Source) store.Source {
-	if in.bundle == nil {
+	var list []store.Source
+	if in.bundle != nil {
+		list = append(list, in.bundle)
+	}
+	if dirs := in.KcoreDirs(); len(dirs) > 0 {
+		list = append(list, store.KcoreDirs(dirs))
+	}
+	if len(list) == 0 {
 		return src
 	}
-	return store.Multi(in.bundle, src)
+	return store.Multi(append(list, src)...)
 }
 
 // openInput opens the recording in name: a perf.data of any kind, a bundle, or

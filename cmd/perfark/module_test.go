@@ -118,3 +118,46 @@ feature build_id {
 		})
 	}
 }
+
+// TestKcoreDir: a recording of perf record --kcore is a directory that has the
+// kernel's symbols, too. They come before those of any other place, and go
+// into the archive.
+func TestKcoreDir(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	dir := filepath.Join(t.TempDir(), "perf.data")
+	write := func(name string, b []byte) {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(perftest.File(t, `event cycles
+mmap pid=-1 tid=0 start=0xffffffff81000000 len=0x1000000 pgoff=0xffffffff81000000 name=[kernel.kallsyms]_text
+comm pid=5 tid=5 name=x
+sample pid=5 tid=5 period=1 ip=0xffffffff81000010
+feature build_id {
+	build_id pid=-1 id=aa*20 name=[kernel.kallsyms]
+}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("data", data)
+	write("kcore_dir/kallsyms", []byte("ffffffff81000000 T _text\nffffffff81000010 T of_that_boot\nffffffff81000020 T _etext\n"))
+	code, out, stderr := runArgs(t, "", "report", "-i", dir, "--stdio", "--no-children")
+	if code != 0 || !strings.Contains(out, "[k] of_that_boot") {
+		t.Errorf("exit status %d\n%s\n%s", code, out, stderr)
+	}
+	arc := filepath.Join(t.TempDir(), "x.tar.zst")
+	if code, _, stderr = runArgs(t, "", "archive", "-i", dir, "-o", arc); code != 0 {
+		t.Errorf("archive: exit status %d: %s", code, stderr)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "kcore_dir")); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, stderr = runArgs(t, "", "report", "-i", dir, "--symbols", arc, "--stdio", "--no-children"); code != 0 || !strings.Contains(out, "[k] of_that_boot") {
+		t.Errorf("from the archive: exit status %d\n%s\n%s", code, out, stderr)
+	}
+}

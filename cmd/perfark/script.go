@@ -195,14 +195,21 @@ func (c *scriptCmd) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	formats := c.traceFormats(in, parser)
+	if err := formats.locate(ctx, res, session.WalkOptions{Workers: c.workers, Filter: filter}); err != nil {
+		return err
+	}
 	src, err := c.openSources(ctx, in.File, res, in.uid)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
 	var out *symbol.Outcome
-	if want.fields&(fieldSym|fieldSrcline|fieldBrstackSym) != 0 || c.filterFlags.symbols != "" {
-		so := symbol.Options{Source: in.sources(src), Workers: c.workers}
+	if want.fields&(fieldSym|fieldSrcline|fieldBrstackSym) != 0 || len(formats.functions) > 0 || c.filterFlags.symbols != "" {
+		so := symbol.Options{
+			Source: c.source(in.sources(src), res.Profile), Workers: c.workers,
+			Lines: want.fields&fieldSrcline != 0, Inlines: c.inline && chains, BPFLine: in.bpfLine(),
+		}
 		if out, err = c.resolve(ctx, res.Profile, so); err != nil {
 			return err
 		}
@@ -215,7 +222,7 @@ func (c *scriptCmd) run(ctx context.Context, name string) error {
 		}
 		fmt.Fprint(c.stdout, "#\n")
 	}
-	if err := c.print(ctx, in, res, parser, filter, chains); err != nil {
+	if err := c.print(ctx, in, res, parser, formats, filter, chains); err != nil {
 		return err
 	}
 	if err := c.stdout.Flush(); err != nil {
@@ -268,9 +275,10 @@ const (
 )
 
 // print prints the records.
-func (c *scriptCmd) print(ctx context.Context, in *input, res *session.Result, parser *fieldParser, filter session.Filter, chains bool) error {
+func (c *scriptCmd) print(ctx context.Context, in *input, res *session.Result, parser *fieldParser, formats *traceFormats, filter session.Filter, chains bool) error {
 	sp := newScriptPrinter(in.File, res)
 	sp.nanoseconds, sp.flags, sp.inline = c.ns, parser.flags, c.inline
+	sp.formats = formats
 	sp.maxStack = cmp.Or(c.maxStack, defaultMaxStack)
 	if c.kernelPath {
 		for i := range res.Profile.Objects {
