@@ -464,7 +464,8 @@ func again(cmdline []string, options string) string {
 			n = 2
 		}
 		name, _, _ := strings.Cut(w, "=")
-		drop := slices.Contains([]string{"-B", "--no-buildid", "-N", "--no-buildid-cache"}, w) ||
+		drop := n == 1 && slices.Contains(strings.Fields(options), w) ||
+			slices.Contains([]string{"-B", "--no-buildid", "-N", "--no-buildid-cache"}, w) ||
 			graph && (name == "-g" || name == "--call-graph") ||
 			freq && (strings.HasPrefix(w, "-F") || strings.HasPrefix(w, "-c") || name == "--freq" || name == "--count")
 		for _, w := range words[:n] {
