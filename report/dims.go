@@ -61,13 +61,13 @@ func (b *builder) dim(k Key) dim {
 	case SymbolOffset:
 		values := make([]uint64, b.s.len())
 		for i := range values {
-			values[i] = b.s.location(int32(i)).Addr
+			values[i] = signed(b.s.location(int32(i)).Addr)
 		}
 		d.codes = rankValues(values, false)
 	case Addr, SymbolCode:
 		values := make([]uint64, b.s.len())
 		for i := range values {
-			values[i] = b.s.location(int32(i)).IP
+			values[i] = signed(b.s.location(int32(i)).IP)
 		}
 		d.codes = rankValues(values, false)
 	case Srcline:
@@ -110,6 +110,10 @@ func socket(sockets []int32, cpu int32) int32 {
 	}
 	return sockets[cpu]
 }
+
+// signed maps addresses so that they are in the order that perf has them: it
+// subtracts them and looks at the sign.
+func signed(addr uint64) uint64 { return addr ^ 1<<63 }
 
 // rankValues numbers values in order, or in the opposite one.
 func rankValues(values []uint64, most bool) []int32 {

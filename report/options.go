@@ -57,6 +57,12 @@ type Options struct {
 	// the outermost if they are ByCaller, as perf has it; 0 does not cut.
 	MaxStack int
 
+	// Memory says that samples are of memory accesses (--mem-mode): the page
+	// calls the period a weight, and names the keys as SortOrder does, or their
+	// default.
+	Memory    bool
+	SortOrder string
+
 	// HideUnresolved leaves out samples and callers without a name.
 	HideUnresolved bool
 

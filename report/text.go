@@ -2,6 +2,7 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -109,12 +110,22 @@ func (t *Table) visible() []Key {
 func (t *Table) writeTitle(w *bufio.Writer) {
 	n, unit := shortCount(t.Samples)
 	fmt.Fprintf(w, "# Samples: %d%c of event%s '%s'", n, unit, plural(t.Group), escape.Name(t.Title()))
-	fmt.Fprintf(w, "\n# Event count (approx.): %d\n", t.Period)
+	if o := t.b.o; o.Memory {
+		fmt.Fprintf(w, "\n# Total weight : %d\n", t.Period)
+		if o.SortOrder != "" || len(o.Fields) == 0 {
+			fmt.Fprintf(w, "# Sort order   : %s\n", escape.Name(cmp.Or(o.SortOrder, defaultMemText)))
+		}
+	} else {
+		fmt.Fprintf(w, "\n# Event count (approx.): %d\n", t.Period)
+	}
 	if f := &t.b.o.Filter; len(f.Sockets) == 1 {
 		fmt.Fprintf(w, "# Processor Socket: %d\n", f.Sockets[0])
 	}
 	w.WriteString("#\n")
 }
+
+// defaultMemText is DefaultMemSort in perf's words.
+const defaultMemText = "local_weight,mem,sym,dso,symbol_daddr,dso_daddr,snoop,tlb,locked,blocked,local_ins_lat,local_p_stage_cyc"
 
 // Title returns the name of the event, or of the group and its events.
 func (t *Table) Title() string {
@@ -203,7 +214,7 @@ func (p *printer) longest(k Key) (width int, bare bool) {
 	case Symbol:
 		return p.longestSymbol()
 	case Comm, PID, TID, Cgroup, DSOFrom, DSOTo, DSOData, SymbolFrom, SymbolTo, SymbolData, CacheLine, SrclineFrom, SrclineTo, Parent,
-		DSO, SymbolCode, Srcline, Srcfile, SymbolOffset, AddrFrom, AddrTo:
+		DSO, SymbolCode, Srcline, Srcfile, SymbolOffset, Addr, AddrFrom, AddrTo:
 	default:
 		return 0, false
 	}
@@ -279,7 +290,9 @@ func (p *printer) minWidth(k Key) int {
 		return 12 * events
 	case CPU:
 		return 3
-	case Mem, SymbolData, PhysAddr, CacheLine, DataPageSize:
+	case Mem:
+		return 24
+	case SymbolData, PhysAddr, CacheLine, DataPageSize:
 		return 22
 	case Time:
 		return 12
@@ -699,7 +712,7 @@ func (b *builder) extraText(s *profile.Sample, l *profile.Location, k Key) strin
 	case SymbolData:
 		return b.dataText(e, l.Level)
 	case CacheLine:
-		return bareText('X', b.cacheLine(e))
+		return bareText('X', e.Addr&^63)
 	case Mispredict:
 		switch {
 		case e.BranchFlags&branchPredicted != 0:
@@ -778,7 +791,7 @@ func (b *builder) dataText(e *profile.Extra, lvl byte) string {
 	if f := b.s.function(e.Data); f != nil {
 		return fmt.Sprintf("[%c] %s+0x%x", level(lvl), escape.Name(f.Name), l.Addr-f.Start)
 	}
-	return bareText(lvl, address(b.p, l))
+	return bareText(lvl, e.Addr)
 }
 
 // transactionText names the bits of a transaction as perf does.
