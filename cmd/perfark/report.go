@@ -371,6 +371,7 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 	} else if c.branches && have&perfdata.SampleBranchStack == 0 {
 		return errors.New("Selected -b but no branch data. Did you call perf record without -b?")
 	}
+	o.Memory, o.SortOrder = c.memory, c.sort
 	special := c.branches || c.memory
 	sort := report.DefaultSort
 	switch {
