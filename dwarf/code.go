@@ -144,9 +144,11 @@ func (u *unit) walk(c *unitCode, b []byte) {
 	}
 	var (
 		r     = reader{b: b, big: u.d.opt.Big}
+		sc    = scratches.Get().(*scratch)
 		stack []open
-		ivs   []interval
+		ivs   = sc.ivs[:0]
 		depth int
+		err   error
 		sub   = -1 // depth of the outermost function that is open
 	)
 	for r.p < len(r.b) {
@@ -183,7 +185,7 @@ func (u *unit) walk(c *unitCode, b []byte) {
 				}
 			}
 			n := len(ivs)
-			if err := u.eachRange(&pc, func(lo, hi uint64) { ivs = append(ivs, interval{lo, hi, int32(len(c.fns))}) }); err != nil {
+			if ivs, err = u.intervals(sc, ivs, &pc, int32(len(c.fns))); err != nil {
 				u.d.warn("%s: entry at %#x: %v", u.d.secs[secInfo].name, u.die+uint64(at), err)
 			}
 			if len(c.fns) == maxFunctions {
@@ -231,6 +233,8 @@ func (u *unit) walk(c *unitCode, b []byte) {
 	}
 	c.segs = slices.Clip(flatten(ivs))
 	c.fns = slices.Clip(c.fns)
+	sc.ivs = ivs
+	sc.put()
 }
 
 // skipType passes over a type, and reports whether it passed over the entries
@@ -312,9 +316,12 @@ func (u *unit) walkInlines(f *function, b []byte) *inlines {
 	var (
 		in     = &inlines{}
 		r      = reader{b: b, big: u.d.opt.Big}
+		sc     = scratches.Get().(*scratch)
 		stack  []open
-		ivs    []interval
+		ivs    = sc.ivs[:0]
+		nodes  = sc.nodes[:0]
 		depth  int
+		err    error
 		nested = -1 // depth of the function within it that is passed over
 	)
 	for r.p < len(r.b) {
@@ -342,7 +349,7 @@ func (u *unit) walkInlines(f *function, b []byte) *inlines {
 			if n := len(stack); n > 0 {
 				parent = stack[n-1].node
 			}
-			node := int32(len(in.nodes))
+			node := int32(len(nodes))
 			if node == maxInlined {
 				u.d.warn("%s: entry at %#x: more than %d functions inlined", u.d.secs[secInfo].name, f.die, maxInlined)
 				r.end()
@@ -351,11 +358,11 @@ func (u *unit) walkInlines(f *function, b []byte) *inlines {
 			pc, x := u.readInlined(&r, a)
 			x.parent = parent
 			n := len(ivs)
-			if err := u.eachRange(&pc, func(lo, hi uint64) { ivs = append(ivs, interval{lo, hi, node}) }); err != nil {
+			if ivs, err = u.intervals(sc, ivs, &pc, node); err != nil {
 				u.d.warn("%s: entry at %#x: %v", u.d.secs[secInfo].name, f.die+uint64(at), err)
 			}
 			if len(ivs) > n || a.kids {
-				in.nodes = append(in.nodes, x)
+				nodes = append(nodes, x)
 				if a.kids {
 					stack = append(stack, open{node, depth})
 				}
@@ -378,8 +385,36 @@ func (u *unit) walkInlines(f *function, b []byte) *inlines {
 		}
 	}
 	in.segs = slices.Clip(flatten(ivs))
-	in.nodes = slices.Clip(in.nodes)
+	in.nodes = slices.Clone(nodes)
+	sc.ivs, sc.nodes = ivs, nodes
+	sc.put()
 	return in
+}
+
+// A scratch is memory for the walk of one unit or function.
+type scratch struct {
+	ranges []addrRange
+	ivs    []interval
+	nodes  []inlined
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// put gives the memory back, unless it is much.
+func (s *scratch) put() {
+	if cap(s.ranges)+cap(s.ivs)+cap(s.nodes) < 1<<16 {
+		scratches.Put(s)
+	}
+}
+
+// intervals appends the ranges of an entry to ivs.
+func (u *unit) intervals(s *scratch, ivs []interval, pc *pcAttrs, owner int32) ([]interval, error) {
+	rs, err := u.appendRanges(s.ranges[:0], pc)
+	for _, r := range rs {
+		ivs = append(ivs, interval{r.lo, r.hi, owner})
+	}
+	s.ranges = rs[:0]
+	return ivs, err
 }
 
 // readInlined reads the values of an inlined function.

@@ -204,3 +204,15 @@ func (s *section) parse(big bool, off, end uint64, f func(r *reader)) error {
 		}
 	}
 }
+
+// uint returns the value of size bytes at off.
+func (s *section) uint(big bool, off uint64, size int) (uint64, error) {
+	if b, in, err := s.mem(); err == nil && in && off < uint64(len(b)) {
+		r := reader{b: b[off:], big: big}
+		v := r.uint(size)
+		return v, r.err(s.name, off)
+	}
+	var v uint64
+	err := s.parse(big, off, off+uint64(size), func(r *reader) { v = r.uint(size) })
+	return v, err
+}

@@ -255,7 +255,7 @@ func (u *unit) setRoot(vals []rootValue) {
 			pc.set(x.at, x.v)
 		}
 	}
-	u.rngErr = u.eachRange(&pc, func(lo, hi uint64) { u.ranges = append(u.ranges, addrRange{lo, hi}) })
+	u.ranges, u.rngErr = u.appendRanges(nil, &pc)
 }
 
 // defaultBases sets where the tables of a unit begin that does not say it.
