@@ -28,7 +28,8 @@ type scriptPrinter struct {
 	arch        string
 	flags       bool
 	maxStack    int
-	stop        map[string]bool    // functions that a call chain is printed up to
+	stop        map[string]bool // functions that a call chain is printed up to
+	formats     *traceFormats
 	ids         map[uint64]int     // events by the ids of their counters
 	clock       perfdata.ClockData // for the field tod
 	hasClock    bool
@@ -116,7 +117,7 @@ func (sp *scriptPrinter) sample(b []byte, s *scriptSample) []byte {
 		return sp.branch(b, s, ev)
 	}
 	if f&fieldTrace != 0 && s.Raw != nil {
-		b = append(b, "raw"...)
+		b = sp.trace(b, s)
 	}
 	if f&fieldAddr != 0 {
 		b = sp.address(b, s, ev)
