@@ -185,3 +185,43 @@ func codeAddresses(t testing.TB, prog string, f *objfile.File) []uint64 {
 	}
 	return out
 }
+
+// TestRelocatable compares the frames of object files of many architectures,
+// whose debug information is complete only when it is relocated, with
+// llvm-symbolizer. In ours they lie at their offset in the file.
+func TestRelocatable(t *testing.T) {
+	symbolizer(t)
+	for _, target := range []string{
+		"x86_64", "i386", "aarch64", "aarch64_be", "arm", "armeb", "riscv64", "riscv32", "powerpc64le", "powerpc64", "powerpc", "s390x", "mips64", "mips64el", "mips",
+		"sparc64", "loongarch64",
+	} {
+		for _, version := range []string{"4", "5"} {
+			t.Run(target+" dwarf"+version, func(t *testing.T) {
+				t.Parallel()
+				if version == "4" && os.Getenv("PERFARK_AGREE") == "" {
+					t.Skip("PERFARK_AGREE is not set")
+				}
+				b := build{needs: []string{"clang-19"}}
+				obj := b.run(t, t.TempDir(), "clang-19 --target="+target+"-linux-gnu -g -gdwarf-"+version+" -O2 -c $T/plain.c -o plain.o", "plain.o")
+				e, err := elf.Open(obj)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer e.Close()
+				text := e.Section(".text")
+				_, d := openDWARF(t, obj, objfile.DWARFOptions{})
+				var at, there []uint64
+				for a := uint64(0); a < text.Size; a += 2 {
+					at, there = append(at, a), append(there, a+text.Offset)
+				}
+				got := compare(t, target, d, there, theirs(t, obj, at))
+				for _, w := range d.Warnings() {
+					t.Error(w)
+				}
+				if len(got.differ) > 0 {
+					t.Errorf("%d of %d addresses differ: %s", len(got.differ), len(at), got.differ[0])
+				}
+			})
+		}
+	}
+}

@@ -105,9 +105,11 @@ type debugSections struct {
 
 // A madeSection is one that does not lie in the file as it is read.
 type madeSection struct {
-	once sync.Once
-	data []byte
-	err  error
+	asked sync.Once // for memory
+	limit error
+	once  sync.Once
+	data  []byte
+	err   error
 }
 
 // section returns a section: as it lies in the file, or decompressed and
@@ -163,16 +165,20 @@ func (d *debugSections) prepare() {
 		if i < 0 {
 			continue
 		}
-		if c, err := d.f.compression(&d.f.sections[i]); err == nil && (c.typ != 0 || d.relocated()) {
-			wg.Go(func() { d.load(i) })
+		c, err := d.f.compression(&d.f.sections[i])
+		if err != nil || c.typ == 0 && !d.relocated() {
+			continue
 		}
+		d.admit(i, c) // in this order, whoever is ready first
+		wg.Go(func() { d.load(i) })
 	}
 	wg.Wait()
 }
 
-// load makes section i.
-func (d *debugSections) load(i int) ([]byte, error) {
+// entry returns what is known of section i.
+func (d *debugSections) entry(i int) *madeSection {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.made == nil {
 		d.made = map[int]*madeSection{}
 	}
@@ -181,13 +187,39 @@ func (d *debugSections) load(i int) ([]byte, error) {
 		m = &madeSection{}
 		d.made[i] = m
 	}
-	d.mu.Unlock()
+	return m
+}
+
+// load makes section i.
+func (d *debugSections) load(i int) ([]byte, error) {
+	m := d.entry(i)
 	m.once.Do(func() {
-		if m.data, m.err = d.contents(&d.f.sections[i]); m.err == nil && d.relocated() {
+		if m.data, m.err = d.contents(i); m.err == nil && d.relocated() {
 			m.err = d.relocate(m.data, uint32(i))
 		}
 	})
 	return m.data, m.err
+}
+
+// admit asks for memory for section i.
+func (d *debugSections) admit(i int, c compression) error {
+	m := d.entry(i)
+	m.asked.Do(func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		s := &d.f.sections[i]
+		if c.typ == 0 {
+			return // read counts it
+		}
+		limit := min(d.f.size*maxRatio+maxGrowth-d.admitted, d.f.budget.Left())
+		if c.size > uint64(max(limit, 0)) {
+			m.limit = &decode.LimitError{What: s.name, Limit: limit, Want: int64(min(c.size, math.MaxInt64)), Option: "--max-input-bytes"}
+			return
+		}
+		d.admitted += int64(c.size)
+		m.limit = d.f.budget.Alloc(int64(c.size), s.name)
+	})
+	return m.limit
 }
 
 // A compression says how a section is compressed.
@@ -236,8 +268,9 @@ func (f *File) compression(s *section) (compression, error) {
 }
 
 // contents reads a section, decompressed.
-func (d *debugSections) contents(s *section) ([]byte, error) {
+func (d *debugSections) contents(i int) ([]byte, error) {
 	f := d.f
+	s := &f.sections[i]
 	c, err := f.compression(s)
 	if err != nil {
 		return nil, err
@@ -245,7 +278,7 @@ func (d *debugSections) contents(s *section) ([]byte, error) {
 	if c.typ == 0 {
 		return f.read(s.off, s.size, s.name)
 	}
-	if err := d.admit(c.size, s.name); err != nil {
+	if err := d.admit(i, c); err != nil {
 		return nil, err
 	}
 	out := make([]byte, c.size)
@@ -270,18 +303,6 @@ func (d *debugSections) contents(s *section) ([]byte, error) {
 		return nil, err
 	}
 	return out, nil
-}
-
-// admit asks for memory for a decompressed section.
-func (d *debugSections) admit(size uint64, what string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	limit := min(d.f.size*maxRatio+maxGrowth-d.admitted, d.f.budget.Left())
-	if size > uint64(max(limit, 0)) {
-		return &decode.LimitError{What: what, Limit: limit, Want: int64(min(size, math.MaxInt64)), Option: "--max-input-bytes"}
-	}
-	d.admitted += int64(size)
-	return d.f.budget.Alloc(int64(size), what)
 }
 
 // maxRelocs bounds the relocations of one section.
