@@ -192,7 +192,7 @@ func (s *slimmer) section(i int) error {
 	switch {
 	case x.name == ".debug_info" && x.flags&shfCompressed == 0 && !s.o.AllDebug && s.f.typ != TypeRel:
 		return s.info(x)
-	case droppedDebug(x.name):
+	case x.flags&shfCompressed == 0 && droppedDebug(x.name): // compressed ones stay: zeros are no beginning of one
 	case isPLT(x.name), s.o.AllCode && x.flags&shfExec != 0, keptSection(x.name), x.flags&shfAlloc == 0 && keptUnloaded(x):
 		s.keep(x.off, x.size)
 	}
@@ -210,8 +210,7 @@ const (
 // lines nor inlined functions nor unwinding need: where variables are, macros,
 // indexes of names.
 func droppedDebug(name string) bool {
-	name = strings.TrimSuffix(strings.Replace(name, ".zdebug_", ".debug_", 1), ".dwo")
-	switch name {
+	switch strings.TrimSuffix(name, ".dwo") {
 	case ".debug_loc", ".debug_loclists", ".debug_macro", ".debug_macinfo", ".debug_pubnames", ".debug_pubtypes",
 		".debug_gnu_pubnames", ".debug_gnu_pubtypes", ".gdb_index":
 		return true
