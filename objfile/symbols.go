@@ -113,13 +113,6 @@ func (f *File) Moved(runtime *File) (distance uint64, ok bool) {
 	return distance, distance&0xfff == 0
 }
 
-// fits reports whether f is the debug file of runtime, and both have their code
-// at the same addresses.
-func (f *File) fits(runtime *File) bool {
-	distance, ok := f.Moved(runtime)
-	return ok && distance == 0
-}
-
 func (f *File) symbols(runtime *File, o SymbolOptions) (*Table, error) {
 	l := &loader{space: o.Space, only: o.Only, self: f, runtime: runtime, place: f, tables: map[*section]rawTable{}}
 	if l.only != nil {
