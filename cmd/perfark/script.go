@@ -220,7 +220,6 @@ func (c *scriptCmd) run(ctx context.Context, name string) error {
 		if err := writeHeader(c.stdout, in.File, headerOptions{all: c.info}); err != nil {
 			return err
 		}
-		fmt.Fprint(c.stdout, "#\n")
 	}
 	if err := c.print(ctx, in, res, parser, formats, filter, chains); err != nil {
 		return err
