@@ -39,8 +39,9 @@ type loader struct {
 	callStack []bool // by event: its branch stacks are stacks of calls
 	shapes    shapes
 
-	plain   *plain    // nil: through perfdata.BatchReader
-	index   *locIndex // of the locations of a profile; nil: they are being collected
+	plain   *plain      // nil: through perfdata.BatchReader
+	index   *locIndex   // of the locations of a profile; nil: they are being collected
+	chains  *chainStore // of the stacks, with index; nil: they are not kept
 	workers []*worker
 	stats   Stats
 	lost    profile.Lost

@@ -13,7 +13,6 @@ type builder struct {
 	groups    map[group]int32
 	groupOf   []group
 	locs      locTable
-	chains    chainTable
 	samples   sampleTable
 
 	cache   []locEntry
@@ -22,6 +21,7 @@ type builder struct {
 	touched uint64 // keeps the compiler from leaving out loads
 
 	queue  frameQueue
+	turn   int // see chainStore.number
 	sets   objectSets
 	serial uint64 // of the sample
 
@@ -76,7 +76,6 @@ func newBuilder(l *loader, h hasher) *builder {
 		threads:  map[threadKey]int32{},
 		groups:   map[group]int32{},
 		locs:     locTable{h: h},
-		chains:   chainTable{h: h},
 		samples:  sampleTable{h: h},
 		cache:    make([]locEntry, 1<<locCacheBits),
 		objects:  make([]int32, 1<<locCacheBits),

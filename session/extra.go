@@ -90,7 +90,15 @@ func (b *builder) extraOf(w *worker, f *frames, th *threadEntry, branch *perfdat
 // dataLocation is where the data of the current sample is, in the maps of the
 // mode of its code: that is where perf looks (ip__resolve_data).
 func (b *builder) dataLocation(w *worker, f *frames) int32 {
-	return b.location(w, f.state(w.cur.mode), w.cur.mode, w.s.Addr, f.t.pos)
+	return b.exact(w, f.state(w.cur.mode), w.cur.mode, w.s.Addr, f.t.pos)
+}
+
+// exact is location, but never that of another one of the same class.
+func (b *builder) exact(w *worker, state int32, m mode, ip, pos uint64) int32 {
+	if x := b.l.index; x != nil && x.classes {
+		return x.exact(w.locKeyAt(where(state, m), ip))
+	}
+	return b.location(w, state, m, ip, pos)
 }
 
 func (b *builder) branchEnd(w *worker, f *frames, ip uint64) int32 {

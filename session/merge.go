@@ -23,9 +23,11 @@ func (l *loader) merge(p *profile.Profile) {
 	if l.index == nil {
 		locs = mergeLocations(p, bs)
 	}
-	stacks := mergeStacks(p, bs, locs)
-	mergeSamples(p, bs, threads, locs, stacks, mergeExtras(p, bs, locs))
-
+	var stacks []int32
+	if l.chains != nil {
+		stacks = l.chains.stacks(p, l.o.Workers)
+	}
+	mergeSamples(p, bs, threads, locs, mergeExtras(p, bs, locs), stacks)
 }
 
 // mergeThreads fills p.Threads, and returns the new number of each builder's
@@ -111,60 +113,9 @@ func mergeLocations(p *profile.Profile, bs []*builder) [][]int32 {
 	return remap
 }
 
-// mergeStacks fills p.Stacks, and returns the stack of each builder's chains.
-func mergeStacks(p *profile.Profile, bs []*builder, locs [][]int32) [][]int32 {
-	remap := newRemap(bs, func(b *builder) int { return len(b.chains.starts) })
-	rows := make([][]chainRef, len(bs))
-	nodes := make([]int, len(bs))
-	var wg sync.WaitGroup
-	for i, b := range bs {
-		wg.Go(func() {
-			b.chains.slots = nil
-			if locs != nil {
-				b.chains.rename(locs[i])
-			}
-			rows[i] = b.chains.sorted()
-			nodes[i] = b.chains.nodes(rows[i])
-			b.chains.starts = nil
-		})
-	}
-	wg.Wait()
-	sb := stackBuilder{p: p}
-	p.Stacks = make([]profile.Stack, 0, slices.Max(nodes)) // at least
-	at := make([]int, len(bs))
-	heads := make([][]int32, len(bs)) // nil: at the end
-	next := func(i int) {
-		heads[i] = nil
-		if at[i] < len(rows[i]) {
-			heads[i] = bs[i].chains.at(rows[i][at[i]].start)
-		}
-	}
-	for i := range bs {
-		next(i)
-	}
-	for {
-		best := -1
-		for i, c := range heads {
-			if c != nil && (best < 0 || slices.Compare(c, heads[best]) < 0) {
-				best = i
-			}
-		}
-		if best < 0 {
-			break
-		}
-		remap[best][rows[best][at[best]].id] = sb.add(heads[best])
-		at[best]++
-		next(best)
-	}
-	for _, b := range bs {
-		b.chains = chainTable{}
-	}
-	return remap
-}
-
 // mergeSamples fills p.Samples, in the order of location, stack, thread, event,
 // CPU and extra.
-func mergeSamples(p *profile.Profile, bs []*builder, threads, locs, stacks, extras [][]int32) {
+func mergeSamples(p *profile.Profile, bs []*builder, threads, locs, extras [][]int32, stacks []int32) {
 	// Groups in their order get numbers in that order, the same for all.
 	var groups []group
 	for i, b := range bs {
@@ -197,7 +148,7 @@ func mergeSamples(p *profile.Profile, bs []*builder, threads, locs, stacks, extr
 				}
 				k.group = renamed[k.group]
 				if k.stack != none {
-					k.stack = stacks[i][k.stack]
+					k.stack = stacks[k.stack]
 				}
 			}
 			slices.SortFunc(rows[i], func(x, y sampleSlot) int { return compareSample(&x.sampleKey, &y.sampleKey) })

@@ -201,6 +201,12 @@ func Load(ctx context.Context, f *perfdata.File, o Options) (*Result, error) {
 	if o.MaxDefer <= 0 {
 		o.MaxDefer = 32 << 20
 	}
+	keep := o.Keep
+	stacks := keep&KeepStacks != 0 && !o.HitsOnly && !o.Branches
+	if stacks {
+		// The first time only what their locations are.
+		o.Keep = KeepFrames | keep&KeepAddr
+	}
 	l := newLoader(f, o)
 	if err := l.scan(ctx); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
@@ -208,5 +214,11 @@ func Load(ctx context.Context, f *perfdata.File, o Options) (*Result, error) {
 	if err := l.samples(ctx); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	return l.result(), nil
+	r := l.result()
+	if stacks {
+		if err := r.Stacks(ctx, nil, keep); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
 }

@@ -30,6 +30,7 @@ func (r *Result) Stacks(ctx context.Context, same []int32, keep Keep) error {
 	l := r.l.again(keep | KeepStacks)
 	l.o.Branches = false
 	l.index = newLocIndex(p, same)
+	l.chains = newChainStore(l.index.h, l.o.Workers)
 	p.Threads, p.Stacks, p.Samples, p.Extras = nil, nil, nil, nil
 	if err := l.samples(ctx); err != nil {
 		return fmt.Errorf("%s: %w", l.f.Name(), err)
@@ -61,8 +62,10 @@ func (l *loader) again(keep Keep) *loader {
 
 // A locIndex finds the locations of a profile, or those that stand for them.
 type locIndex struct {
-	h     hasher
-	slots []locSlot
+	h       hasher
+	slots   []locSlot
+	classes bool // they stand for others
+	locs    []profile.Location
 }
 
 func newLocIndex(p *profile.Profile, same []int32) *locIndex {
@@ -70,12 +73,10 @@ func newLocIndex(p *profile.Profile, same []int32) *locIndex {
 	for 3*n < 4*len(p.Locations) {
 		n *= 2
 	}
-	x := &locIndex{h: newHasher(), slots: make([]locSlot, n)}
+	x := &locIndex{h: newHasher(), slots: make([]locSlot, n), classes: same != nil, locs: p.Locations}
 	mask := uint64(n - 1)
 	for id := range p.Locations {
-		l := &p.Locations[id]
-		m := slices.Index(levels[:], l.Level)
-		k := locKey{l.Addr, placeOf(l.Object, mode(m))}
+		k := keyOf(&p.Locations[id])
 		i := x.h.mix(k.addr, uint64(k.place)) & mask
 		for x.slots[i].id != 0 {
 			i = (i + 1) & mask
@@ -100,4 +101,21 @@ func (x *locIndex) find(k locKey, hash uint64) int32 {
 			return s.id - 1
 		}
 	}
+}
+
+func keyOf(l *profile.Location) locKey {
+	return locKey{l.Addr, placeOf(l.Object, mode(slices.Index(levels[:], l.Level)))}
+}
+
+// exact returns the location of k itself, none if there is none.
+func (x *locIndex) exact(k locKey) int32 {
+	want := locSlot{addr: k.addr, place: k.place}
+	i, ok := slices.BinarySearchFunc(x.locs, want, func(l profile.Location, want locSlot) int {
+		k := keyOf(&l)
+		return compareLoc(locSlot{addr: k.addr, place: k.place}, want)
+	})
+	if !ok {
+		return none
+	}
+	return int32(i)
 }
