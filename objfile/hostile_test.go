@@ -179,7 +179,8 @@ func TestHostile(t *testing.T) {
 		e.sections = append(e.sections, testSection{name: ".debug_info", section: section{typ: shtProgbits, flags: shfCompressed}, data: append(b, data...)})
 		return e.bytes()
 	}
-	zeros := make([]byte, 80<<20)
+	const bomb = 80 << 20 / raceFactor
+	zeros := make([]byte, bomb)
 	var zl bytes.Buffer
 	zw, _ := zlib.NewWriterLevel(&zl, zlib.BestSpeed)
 	zw.Write(zeros)
@@ -220,9 +221,9 @@ func TestHostile(t *testing.T) {
 		{"E14 odd names", many(3, func(i int) testSym {
 			return testSym{name: []string{"", "\x1b]0;t\x07", "\xff\xfe"}[i], value: 0x1100, size: 8, info: fn, shndx: 1}
 		})},
-		{"r02 zlib bomb", chdr(1, 80<<20, zl.Bytes())},
+		{"r02 zlib bomb", chdr(1, bomb, zl.Bytes())},
 		{"r03 ch_size", chdr(1, 1<<40, make([]byte, 20))},
-		{"r15 zstd bomb", chdr(2, 80<<20, zs)},
+		{"r15 zstd bomb", chdr(2, bomb, zs)},
 		{"r15 zstd bomb, small ch_size", chdr(2, 1000, zs)},
 		{"C1 gzip bomb", gz},
 		{"C3 zstd bomb", zs},
