@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime/debug"
 	"regexp"
 	"slices"
 	"strconv"
@@ -433,6 +434,9 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 	if err := c.readConfig(cmd); err != nil {
 		return err
 	}
+	// The tables have few pointers: to collect garbage often costs little, and
+	// halves what large recordings need.
+	defer debug.SetGCPercent(debug.SetGCPercent(50))
 	o, err := c.options(cmd)
 	if err != nil {
 		return err
