@@ -296,6 +296,9 @@ func (b *builder) fill(all []*Table, where []slot) {
 		t.ends = ends[i*heads : (i+1)*heads+1]
 		t.makeRows()
 	}
+	if b.o.Graph.Mode == GraphNone {
+		b.before = nil
+	}
 }
 
 // makeRows adds up the samples of a table, head by head. Rows of one head are
@@ -304,33 +307,59 @@ func (t *Table) makeRows() {
 	b := t.b
 	heads := len(t.ends) - 1
 	chunk := max(heads/(64*b.workers), 1)
-	chunks := make([]*adder, (heads+chunk-1)/chunk)
+	type part struct {
+		a        *adder
+		from, to int
+	}
+	parts := make([]part, (heads+chunk-1)/chunk)
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(b.workers, len(chunks)) {
+	for range min(b.workers, len(parts)) {
 		wg.Go(func() {
 			w := newAdder(t)
 			for {
 				c := int(next.Add(1)) - 1
-				if c >= len(chunks) {
+				if c >= len(parts) {
+					w.rowOf, w.within, w.walk, w.keys = nil, nil, walk{}, nil
 					return
 				}
+				from := len(w.rows)
 				for h := c * chunk; h < min((c+1)*chunk, heads); h++ {
 					if t.ends[h] < t.ends[h+1] {
 						w.head(int32(h))
 					}
 				}
-				chunks[c] = w.take()
+				parts[c] = part{w, from, len(w.rows)}
 			}
 		})
 	}
 	wg.Wait()
-	for _, c := range chunks {
-		t.rows = append(t.rows, c.rows...)
-		t.self = append(t.self, c.self...)
-		t.acc = append(t.acc, c.acc...)
-		t.modes = append(t.modes, c.modes...)
-		t.depths = append(t.depths, c.depths...)
+	n, m := 0, len(t.Totals)
+	for _, c := range parts {
+		n += c.to - c.from
+	}
+	t.rows, t.self = make([]row, 0, n), make([]Count, 0, n*m)
+	if b.o.Children {
+		t.acc = make([]Count, 0, n*m)
+	}
+	if b.needModes {
+		t.modes = make([]modes, 0, n*m)
+	}
+	if b.depth {
+		t.depths = make([]int32, 0, n)
+	}
+	for _, c := range parts {
+		t.rows = append(t.rows, c.a.rows[c.from:c.to]...)
+		t.self = append(t.self, c.a.self[c.from*m:c.to*m]...)
+		if t.acc != nil {
+			t.acc = append(t.acc, c.a.acc[c.from*m:c.to*m]...)
+		}
+		if t.modes != nil {
+			t.modes = append(t.modes, c.a.modes[c.from*m:c.to*m]...)
+		}
+		if t.depths != nil {
+			t.depths = append(t.depths, c.a.depths[c.from:c.to]...)
+		}
 	}
 	if part := b.o.Filter.SymbolPart; part != "" {
 		t.keep(func(r *row) bool {
@@ -401,13 +430,6 @@ func newAdder(t *Table) *adder {
 	a := &adder{t: t, b: t.b, m: len(t.Totals)}
 	a.rowOf = make([]int32, max(a.b.tailSet.len(), 1))
 	return a
-}
-
-// take returns the rows made since the last call.
-func (a *adder) take() *adder {
-	out := &adder{rows: slices.Clone(a.rows), self: slices.Clone(a.self), acc: slices.Clone(a.acc), modes: slices.Clone(a.modes), depths: slices.Clone(a.depths)}
-	a.rows, a.self, a.acc, a.modes, a.depths = a.rows[:0], a.self[:0], a.acc[:0], a.modes[:0], a.depths[:0]
-	return out
 }
 
 // row returns the row of a tail.
@@ -731,17 +753,19 @@ func parallelSort[T any](list []T, workers int, compare func(x, y T) int) {
 	half := len(list) / 2
 	left, right := list[:half], list[half:]
 	var wg sync.WaitGroup
-	wg.Go(func() { parallelSort(left, workers/2, compare) })
+	wg.Go(func() { parallelSort(list[:half], workers/2, compare) })
 	parallelSort(right, workers-workers/2, compare)
 	wg.Wait()
-	merged := make([]T, 0, len(list))
-	for len(left) > 0 && len(right) > 0 {
-		if compare(right[0], left[0]) < 0 {
-			merged, right = append(merged, right[0]), right[1:]
-		} else {
-			merged, left = append(merged, left[0]), left[1:]
+	// What is written never passes what is still to be read on the right.
+	left = slices.Clone(left)
+	for i := range list {
+		switch {
+		case len(left) == 0:
+			return
+		case len(right) > 0 && compare(right[0], left[0]) < 0:
+			list[i], right = right[0], right[1:]
+		default:
+			list[i], left = left[0], left[1:]
 		}
 	}
-	merged = append(append(merged, left...), right...)
-	copy(list, merged)
 }

@@ -202,6 +202,9 @@ func (p *printer) widths() {
 		p.width[c] = max(p.width[c], w)
 		bare = bare || b
 	}
+	for i := 0; i < len(p.t.rows) && dso >= 0 && !bare; i++ {
+		bare = p.b.s.funcIndex(p.t.rows[i].place) == profile.None // without a column of symbols, too
+	}
 	if bare && dso >= 0 && p.o.Separator == "" {
 		p.width[dso] = max(p.width[dso], unresolvedWidth)
 	}
