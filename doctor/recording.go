@@ -109,7 +109,7 @@ func (d *recordingDoctor) objects() {
 
 // unnamed explains the unnamed frames of an object.
 func (d *recordingDoctor) unnamed(x *symbol.ObjectOutcome) {
-	f := Finding{Kind: Symbols, Level: Loss, Samples: x.SamplesUnnamed}
+	f := Finding{Kind: Symbols, Level: Loss, Samples: x.SamplesUnnamed, Unnamed: x.Frames - x.FramesNamed, Addresses: x.Frames}
 	obj := &profile.Object{}
 	if x.Object >= 0 {
 		obj = &d.p.Objects[x.Object]
@@ -119,7 +119,6 @@ func (d *recordingDoctor) unnamed(x *symbol.ObjectOutcome) {
 	if x.Detail != "" {
 		f.What += ": " + x.Detail
 	}
-	f.What += fmt.Sprintf(" (%s of %s)", thousands(x.Frames-x.FramesNamed), addresses(x.Frames))
 	switch x.Reason {
 	case symbol.Stripped, symbol.Exported, symbol.OnlyGo:
 		d.debugFiles(&f, obj)
