@@ -10,9 +10,10 @@ import (
 
 // unitCode is where the functions of a unit are.
 type unitCode struct {
-	fns  []function
-	segs []segment // who has the code at an address
-	cost int64     // bytes kept, without the inlines
+	fns   []function
+	segs  []segment // who has the code at an address
+	marks marks     // for the scopes of names
+	cost  int64     // bytes kept, without the inlines
 
 	mu      sync.Mutex
 	inlines map[int32]*inlines // by function
@@ -128,7 +129,7 @@ func (u *unit) codeOf() (*unitCode, error) {
 		}
 		u.walk(c, b)
 	}
-	c.cost = int64(cap(c.fns)*24 + cap(c.segs)*16 + 200)
+	c.cost = int64(cap(c.fns)*24 + cap(c.segs)*16 + cap(c.marks.at)*16 + cap(c.marks.nodes)*16 + 200)
 	u.code.Store(c)
 	u.touch()
 	u.main().d.cache.add(u, c.cost)
@@ -150,9 +151,11 @@ func (u *unit) walk(c *unitCode, b []byte) {
 		depth int
 		err   error
 		sub   = -1 // depth of the outermost function that is open
+		marks = marker{scoped: u.scoped()}
 	)
 	for r.p < len(r.b) {
 		at := r.p
+		marks.visit(&c.marks, at, depth)
 		code := r.uleb()
 		if code == 0 {
 			if depth--; depth <= 0 {
@@ -161,6 +164,7 @@ func (u *unit) walk(c *unitCode, b []byte) {
 			if sub == depth {
 				sub = -1
 			}
+			marks.close(depth)
 			if n := len(stack); n > 0 && stack[n-1].depth == depth {
 				c.fns[stack[n-1].fn].end = u.die + uint64(r.p)
 				stack = stack[:n-1]
@@ -220,6 +224,9 @@ func (u *unit) walk(c *unitCode, b []byte) {
 			if sub < 0 && (a.kind == kindCode || a.kind == kindSub) {
 				sub = depth
 			}
+			if depth > 0 && isScope(a.tag) {
+				marks.open(at, depth)
+			}
 			depth++
 		} else if depth == 0 {
 			break
@@ -245,20 +252,7 @@ func (u *unit) skipType(r *reader, a *abbrev, start uint64) bool {
 		u.skipEntry(r, a)
 		return false
 	}
-	var next uint64
-	for _, x := range u.table.attrs[a.attr0 : a.attr0+a.nattrs] {
-		if x.at != atSibling {
-			u.skip(r, x.form)
-			continue
-		}
-		if v := u.value(r, x); v.form != formRefAddr {
-			next = v.u
-		}
-	}
-	if r.bad || next > u.end-u.off {
-		return false
-	}
-	to := u.off + next
+	to := u.sibling(r, a)
 	if to < start+uint64(r.p) || to > start+uint64(len(r.b)) {
 		return false
 	}

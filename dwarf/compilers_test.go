@@ -3,9 +3,11 @@ package dwarf_test
 import (
 	"debug/elf"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -222,6 +224,41 @@ func TestRelocatable(t *testing.T) {
 					t.Errorf("%d of %d addresses differ: %s", len(got.differ), len(at), got.differ[0])
 				}
 			})
+		}
+	}
+}
+
+// TestNames is about functions that the symbol table does not name: they stand
+// in their namespaces, classes and functions.
+func TestNames(t *testing.T) {
+	b := build{needs: []string{"g++"}}
+	for _, tt := range []struct {
+		make string
+		want []string
+	}{
+		{"g++ -g -O2 $T/shapes.cc -o prog", []string{"geo::(anonymous namespace)::hidden", "main::{lambda}::operator()", "cold", "main::Local::call"}},
+		{"g++ -g -O2 -gdwarf-4 $T/shapes.cc -o prog", []string{"geo::(anonymous namespace)::hidden"}},
+		{"gcc -g -O2 $T/plain.c -o prog", []string{"inner", "middle"}},
+	} {
+		dir := t.TempDir()
+		prog := b.run(t, dir, tt.make, "prog")
+		f, d := openBuild(t, dir, prog)
+		got := map[string]bool{}
+		for _, a := range codeAddresses(t, prog, f) {
+			fs, err := d.Frames(a, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, x := range fs {
+				if !x.Linkage {
+					got[x.Name] = true
+				}
+			}
+		}
+		for _, w := range tt.want {
+			if !got[w] {
+				t.Errorf("%s: no %q in %q", tt.make, w, slices.Sorted(maps.Keys(got)))
+			}
 		}
 	}
 }

@@ -92,7 +92,7 @@ const (
 
 // A Frame is a function at an address, and the line there.
 type Frame struct {
-	Name    string // "" if unknown; bytes
+	Name    string // "" if unknown; bytes. With its namespaces and classes if it is not as in the symbol table
 	Linkage bool   // Name is as in the symbol table, of C++ and Rust: mangled
 	Inlined bool   // the function has no code of its own here
 	File    string // path, joined with the directory of compilation; "" if unknown; bytes
@@ -122,6 +122,7 @@ type Data struct {
 
 	abbrevs abbrevCache
 	names   nameCache
+	scopes  scopeCache
 	cache   unitCache
 	dwp     dwpIndex
 

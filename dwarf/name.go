@@ -60,6 +60,8 @@ func (u *unit) nameOf(off uint64) name {
 
 func (u *unit) readName(off uint64) (name, error) {
 	var n name
+	var named ref    // the entry that has the name
+	var holder *unit // of it
 	at := ref{u.d, off}
 	for range maxHops {
 		v, err := u.holder(at)
@@ -84,6 +86,10 @@ func (u *unit) readName(off uint64) (name, error) {
 				return n, err
 			}
 		}
+		if e.name.form != 0 {
+			// The last one stands where the function is declared.
+			named, holder = at, v
+		}
 		if e.origin.form == 0 {
 			break
 		}
@@ -92,6 +98,9 @@ func (u *unit) readName(off uint64) (name, error) {
 			break
 		}
 		u, at = v, to
+	}
+	if holder != nil {
+		n.text = holder.qualify(named.off, n.text, 0)
 	}
 	return n, nil
 }
