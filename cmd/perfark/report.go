@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"runtime/debug"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -197,6 +197,9 @@ func (c *reportCmd) options(cmd *cobra.Command) (o report.Options, err error) {
 	if c.maxStack < 0 {
 		return o, usagef("--max-stack %d: want a number of frames", c.maxStack)
 	}
+	if _, err := parseWidths(c.widths); err != nil {
+		return o, err
+	}
 	if o.Parent, err = compile("--parent", c.parent); err != nil {
 		return o, err
 	}
@@ -354,7 +357,7 @@ var lineKeys = []report.Key{report.Srcline, report.Srcfile, report.SrclineFrom, 
 
 // needsLines reports whether o shows source lines.
 func needsLines(o *report.Options) bool {
-	return o.Graph.Mode != report.GraphNone && o.Graph.Key == report.BySrcline ||
+	return o.Graph.Mode != report.GraphNone && o.Graph.Key != report.ByFunction ||
 		slices.ContainsFunc(slices.Concat(o.Sort, o.Fields), func(k report.Key) bool { return slices.Contains(lineKeys, k) })
 }
 
@@ -668,12 +671,10 @@ func (c *reportCmd) print(in *input, res *session.Result, out *symbol.Outcome, t
 	}
 	page := report.PageOptions{
 		Separator: c.separator, Quiet: c.quiet, PercentLimit: c.limit.v, Lost: res.Profile.Lost.Samples,
-		Verbose: c.verbose > 0, Color: c.colors(),
+		Slices: c.times, Verbose: c.verbose > 0, Color: c.colors(),
 	}
-	var err error
-	if page.Widths, err = parseWidths(c.widths); err != nil {
-		return err
-	}
+	page.Widths, _ = parseWidths(c.widths) // which options has checked
+	page.Origin = func(object int32) byte { return originLetter(&res.Profile.Objects[object], &out.Objects[object]) }
 	if c.header {
 		var b strings.Builder
 		if err := writeHeader(&b, in.File, headerOptions{all: c.info}); err != nil {
@@ -715,6 +716,36 @@ func parseWidths(list string) ([]int, error) {
 		out = append(out, n)
 	}
 	return out, nil
+}
+
+// originLetter says where the names of an object are from, as perf report -v
+// does (dso__symtab_origin in tools/perf/util/dso.c).
+func originLetter(o *profile.Object, x *symbol.ObjectOutcome) byte {
+	if len(x.Origins) == 0 {
+		return '!'
+	}
+	from := x.Origins[len(x.Origins)-1] // the debug file, if there is one
+	switch {
+	case o.Kind == profile.KindPerfMap:
+		return 'j'
+	case x.Kallsyms:
+		return 'k'
+	case strings.HasPrefix(from, "/usr/lib/debug/.build-id/"):
+		return 'b'
+	case strings.HasPrefix(from, "/usr/lib/debug/") && strings.HasSuffix(from, ".debug"):
+		return 'f'
+	case strings.HasPrefix(from, "/usr/lib/debug/"):
+		return 'u'
+	case o.Kind == profile.KindKernel:
+		return 'v'
+	case from == o.Path && o.Kind == profile.KindModule:
+		return 'K'
+	case from == o.Path:
+		return 'd'
+	case strings.HasSuffix(from, "/debug"):
+		return 'D'
+	}
+	return 'B' // by its Build ID
 }
 
 // printStats prints how many records of each type there are, as perf report
