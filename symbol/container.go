@@ -89,7 +89,7 @@ func (r *resolver) splitObject(ctx context.Context, o int32, locs []int32) error
 			to = int32(len(r.p.Objects))
 			made[m.Off] = to
 			x := r.p.Objects[o]
-			x.Container, x.Offset = x.Path, uint64(m.Off)
+			x.Container, x.Offset, x.Outer = x.Path, uint64(m.Off), o
 			x.Path += "!/" + m.Name
 			x.Short += "!" + path.Base(m.Name)
 			x.Samples, x.Note = 0, ""
