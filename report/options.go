@@ -21,6 +21,9 @@ type Options struct {
 	ShowPeriod  bool // and one of periods
 	ShowCPU     bool // and shares of kernel and user space
 
+	SourcePaths bool // source files by their paths, not their names alone
+	Nanoseconds bool // the times of the key Time in ns, not in µs
+
 	// Children counts a sample in its callers too, once in each row. It needs
 	// Profile.Stacks.
 	Children bool

@@ -22,6 +22,7 @@ type PageOptions struct {
 	Lost         uint64  // samples lost
 	Widths       []int   // of the columns, in order; 0 or none: as wide as what is in it
 	Color        bool    // percentages are coloured as on a terminal
+	Slices       string  // the parts of the recording that were counted, as --time named them; "" for all
 	Verbose      bool    // paths instead of names of objects, and addresses in front of symbols
 
 	// Origin returns the letter for where the names of an object, by index,
@@ -51,7 +52,7 @@ func WritePage(w io.Writer, tables []*Table, o PageOptions) error {
 	}
 	for _, t := range tables {
 		if !o.Quiet {
-			t.writeTitle(bw)
+			t.writeTitle(bw, o.Slices)
 		}
 		p := newPrinter(t, o, bw)
 		if t.b.o.Hierarchy {
@@ -107,9 +108,12 @@ func (t *Table) visible() []Key {
 }
 
 // writeTitle writes what was counted, and how often.
-func (t *Table) writeTitle(w *bufio.Writer) {
+func (t *Table) writeTitle(w *bufio.Writer, slices string) {
 	n, unit := shortCount(t.Samples)
 	fmt.Fprintf(w, "# Samples: %d%c of event%s '%s'", n, unit, plural(t.Group), escape.Name(t.Title()))
+	if slices != "" {
+		fmt.Fprintf(w, " (time slices: %s)", escape.Name(slices))
+	}
 	if o := t.b.o; o.Memory {
 		fmt.Fprintf(w, "\n# Total weight : %d\n", t.Period)
 		if o.SortOrder != "" || len(o.Fields) == 0 {
@@ -480,7 +484,7 @@ func (p *printer) cell(b []byte, row, c int) ([]byte, int) {
 		case k == Period:
 			b = p.number(append(b, ' '), p.t.self[n].Period, width-1)
 		case k == OverheadChildren && p.t.acc == nil:
-			b = p.right(append(b, ' '), "N/A", width-1)
+			return p.right(append(b, ' '), "N/A", width-1), 0
 		default:
 			b, color = p.percent(b, percent(p.t.count(n, k), p.t.Totals[i].Period), width-2, color)
 		}
@@ -687,6 +691,9 @@ func (b *builder) extraText(s *profile.Sample, l *profile.Location, k Key) strin
 	case CgroupID:
 		return fmt.Sprintf("0/%#x", e.Cgroup)
 	case Time:
+		if b.o.Nanoseconds {
+			return fmt.Sprintf("%d.%09d", e.Time/1e9, e.Time%1e9)
+		}
 		return fmt.Sprintf("%d.%06d", e.Time/1e9, e.Time%1e9/1000)
 	case CodePageSize:
 		return pageSize(e.CodePageSize)

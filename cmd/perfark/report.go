@@ -63,7 +63,6 @@ type reportCmd struct {
 	group          bool
 	skipEmpty      bool
 	fullSource     bool
-	rawTrace       bool
 	ns             bool
 	workers        int
 
@@ -152,7 +151,6 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	fs.StringVar(&c.quantum, "time-quantum", "100ms", "round the times of the key time down to multiples of `TIME` (ms, us, ns, s)")
 	c.addSymbolNameFlags(fs)
 	addSwitch(fs, &c.fullSource, "full-source-path", "", false, "print the paths of source files, not their names alone")
-	addSwitch(fs, &c.rawTrace, "raw-trace", "", false, "print tracepoints as field=value")
 	fs.BoolVar(&c.ns, "ns", false, "print times in nanoseconds")
 	fs.BoolVar(&c.header, "header", false, "print the header of the recording first")
 	fs.BoolVar(&c.headerOnly, "header-only", false, "print the header of the recording alone")
@@ -211,6 +209,7 @@ func (c *reportCmd) options(cmd *cobra.Command) (o report.Options, err error) {
 	o.NoInline, o.HideUnresolved, o.Hierarchy = !c.inline, c.hideUnresolved, c.hierarchy
 	o.ShowSamples, o.ShowPeriod, o.ShowCPU = c.showSamples, c.showTotal, c.showCPU
 	o.GroupSort = c.groupSort
+	o.SourcePaths, o.Nanoseconds = c.fullSource, c.ns
 	o.KeepEmpty = !c.skipEmpty
 	o.Workers = c.workers
 	return o, c.parseFilter(&o.Filter)
@@ -674,7 +673,12 @@ func (c *reportCmd) print(in *input, res *session.Result, out *symbol.Outcome, t
 		Slices: c.times, Verbose: c.verbose > 0, Color: c.colors(),
 	}
 	page.Widths, _ = parseWidths(c.widths) // which options has checked
-	page.Origin = func(object int32) byte { return originLetter(&res.Profile.Objects[object], &out.Objects[object]) }
+	page.Origin = func(object int32) byte {
+		if object < 0 {
+			return '!'
+		}
+		return originLetter(&res.Profile.Objects[object], &out.Objects[object])
+	}
 	if c.header {
 		var b strings.Builder
 		if err := writeHeader(&b, in.File, headerOptions{all: c.info}); err != nil {

@@ -33,8 +33,6 @@ type scriptPrinter struct {
 	ids         map[uint64]int     // events by the ids of their counters
 	clock       perfdata.ClockData // for the field tod
 	hasClock    bool
-	pages       bool
-	fullSource  bool
 }
 
 // A scriptEvent is how the samples of an event are printed.
@@ -444,17 +442,10 @@ func (sp *scriptPrinter) line(b []byte, l *profile.Location) []byte {
 func (sp *scriptPrinter) sourceLine(b []byte, f *profile.Frame, l *profile.Location) []byte {
 	b = append(b, "\n  "...)
 	if f == nil || f.File < 0 || f.Line == 0 {
-		// What perf says instead: the function, or the object, and how far in.
-		if l.Func >= 0 {
-			b = append(b, sp.names[l.Func]...)
-			b = append(b, '+')
-			b = strconv.AppendUint(append(b, "0x"...), l.Addr-sp.p.Functions[l.Func].Start, 16)
-			return b
-		}
+		// What perf says instead: the object, and the address in it.
 		o := &sp.p.Objects[l.Object]
-		name := objectName(o, true)
-		b = append(b, escape.Name(name[strings.LastIndexByte(name, '/')+1:])...)
-		b = append(b, "["...)
+		b = append(b, escape.Name(o.Short)...)
+		b = append(b, '[')
 		b = strconv.AppendUint(b, l.Addr, 16)
 		return append(b, ']')
 	}

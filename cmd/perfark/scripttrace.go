@@ -14,7 +14,6 @@ import (
 // traceFormats are how the samples of tracepoints are printed.
 type traceFormats struct {
 	of        []*perfdata.TraceFormat // by event; nil for what is no tracepoint
-	raw       bool                    // fields instead of the kernel's print fmt
 	functions map[uint64]int32        // locations of the functions that are printed by name
 }
 
@@ -121,11 +120,7 @@ func (sp *scriptPrinter) trace(b []byte, s *scriptSample) []byte {
 		return b
 	}
 	n := len(b)
-	if sp.formats.raw {
-		b = f.AppendFields(b, s.Raw)
-	} else {
-		b = f.AppendPrint(b, s.Raw, sp.function)
-	}
+	b = f.AppendPrint(b, s.Raw, sp.function)
 	for _, c := range b[n:] {
 		if c < ' ' || c > '~' {
 			return append(b[:n:n], escape.Lines(string(b[n:]))...)
