@@ -2,6 +2,7 @@ package symbol
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/perfark/perfark/internal/decode"
@@ -89,6 +90,18 @@ func (b bpfLines) frames(addr uint64, buf []frame) ([]frame, error) {
 		buf = append(buf, frame{start: b.start, file: file, line: line(n)})
 	}
 	return buf, nil
+}
+
+// dumpOf returns the path of the jitdump that the process of a perf map had
+// mapped, as a file that nobody has; "" if it had none.
+func (r *resolver) dumpOf(obj *profile.Object) string {
+	name := fmt.Sprintf("jit-%d.dump", obj.PID)
+	for i := range r.p.Objects {
+		if o := &r.p.Objects[i]; o.Kind == profile.KindFile && o.Short == name {
+			return o.Path
+		}
+	}
+	return ""
 }
 
 // jitLines are those of a jitdump file.

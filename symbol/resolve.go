@@ -174,6 +174,8 @@ type task struct {
 	spans   []span   // by locs: in frames
 	at      []uint64 // by locs: the address at which lines are looked up, see codeAddr
 	framed  []bool   // by locs: it is known what is there
+	keeps   bool     // answers are wanted
+	answers []answer // by locs: what the sources said
 	lineErr error    // the first of a look-up
 }
 
@@ -561,6 +563,9 @@ func (r *resolver) perfMap(ctx context.Context, t *task, obj *profile.Object, ad
 		t.out.Reason, t.out.Detail = reason(err, obj)
 		if t.out.Reason == NotFound || t.out.Reason == NoBuildID {
 			t.out.Reason = NoPerfMap
+			if dump := r.dumpOf(obj); dump != "" {
+				t.out.Detail = "its jitdump " + dump + " was not found either"
+			}
 		}
 		return
 	}
