@@ -20,17 +20,19 @@ type loader struct {
 
 	untimed bool // records have no times: their place counts
 
-	objects  *objects
-	atlas    *atlas
-	unwinder *unwinder // nil: stacks are not unwound
-	procs    map[int32]*process
-	threads  map[int32]*thread
-	kernels  map[int32]*space // by machine
-	guests   map[int32]*space // user space of guests, by machine
-	comms    []string
-	commIDs  map[string]int32
-	ksyms    map[int32]int32 // mapping of a KSYMBOL → what it covered, or none
-	cgroups  map[uint64]string
+	objects     *objects
+	atlas       *atlas
+	unwinder    *unwinder    // nil: stacks are not unwound
+	unwoundLogs []unwoundLog // of the first pass over the samples
+	logs        bool         // this pass makes them
+	procs       map[int32]*process
+	threads     map[int32]*thread
+	kernels     map[int32]*space // by machine
+	guests      map[int32]*space // user space of guests, by machine
+	comms       []string
+	commIDs     map[string]int32
+	ksyms       map[int32]int32 // mapping of a KSYMBOL → what it covered, or none
+	cgroups     map[uint64]string
 	// By tid, in order of time.
 	namespaces map[int32][]nsPoint
 	deferred   deferrals

@@ -32,6 +32,7 @@ type worker struct {
 	walker     *unwind.Walker
 	walkerArch unwind.Arch
 	unwoundBuf []byte
+	log        unwoundLog
 
 	threads []threadEntry // cache by tid
 	ranges  []rangeEntry  // cache by state and page
@@ -296,7 +297,7 @@ func (w *worker) count(pos uint64) {
 	}
 	f := frames{w: w, t: t, user: th.maps}
 	if c.userStack && w.l.unwinder != nil {
-		c.chain = w.unwound(&f)
+		c.chain = w.chainOf(&f)
 	}
 	if w.b == nil {
 		w.mark(&f)

@@ -208,6 +208,8 @@ func Load(ctx context.Context, f *perfdata.File, o Options) (*Result, error) {
 		o.Keep = KeepFrames | keep&KeepAddr
 	}
 	l := newLoader(f, o)
+	_, _, _, one := f.Plain()
+	l.logs = one && !o.HitsOnly && o.Keep&(KeepFrames|KeepStacks) != 0 // places are those of one file
 	if err := l.scan(ctx); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}

@@ -53,6 +53,7 @@ func (l *loader) again(keep Keep) *loader {
 	m.o.Keep = keep
 	m.o.Progress = nil
 	m.workers = nil
+	m.logs = false
 	m.shapes = shapes{}
 	if keep&keepSample == 0 {
 		m.shapes = newShapes(m.f)
@@ -65,7 +66,7 @@ type locIndex struct {
 	h       hasher
 	slots   []locSlot
 	classes bool // they stand for others
-	locs    []profile.Location
+	p       *profile.Profile
 }
 
 func newLocIndex(p *profile.Profile, same []int32) *locIndex {
@@ -73,10 +74,10 @@ func newLocIndex(p *profile.Profile, same []int32) *locIndex {
 	for 3*n < 4*len(p.Locations) {
 		n *= 2
 	}
-	x := &locIndex{h: newHasher(), slots: make([]locSlot, n), classes: same != nil, locs: p.Locations}
+	x := &locIndex{h: newHasher(), slots: make([]locSlot, n), classes: same != nil, p: p}
 	mask := uint64(n - 1)
 	for id := range p.Locations {
-		k := keyOf(&p.Locations[id])
+		k := keyOf(p, &p.Locations[id])
 		i := x.h.mix(k.addr, uint64(k.place)) & mask
 		for x.slots[i].id != 0 {
 			i = (i + 1) & mask
@@ -103,15 +104,16 @@ func (x *locIndex) find(k locKey, hash uint64) int32 {
 	}
 }
 
-func keyOf(l *profile.Location) locKey {
-	return locKey{l.Addr, placeOf(l.Object, mode(slices.Index(levels[:], l.Level)))}
+func keyOf(p *profile.Profile, l *profile.Location) locKey {
+	object, addr := p.Recorded(l)
+	return locKey{addr, placeOf(object, mode(slices.Index(levels[:], l.Level)))}
 }
 
 // exact returns the location of k itself, none if there is none.
 func (x *locIndex) exact(k locKey) int32 {
 	want := locSlot{addr: k.addr, place: k.place}
-	i, ok := slices.BinarySearchFunc(x.locs, want, func(l profile.Location, want locSlot) int {
-		k := keyOf(&l)
+	i, ok := slices.BinarySearchFunc(x.p.Locations, want, func(l profile.Location, want locSlot) int {
+		k := keyOf(x.p, &l)
 		return compareLoc(locSlot{addr: k.addr, place: k.place}, want)
 	})
 	if !ok {

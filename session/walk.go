@@ -223,7 +223,7 @@ func (k *walker) sample(dst []byte, pos uint64) []byte {
 	}
 	f := frames{w: w, t: t, user: th.maps}
 	if c.userStack && w.l.unwinder != nil {
-		c.chain = w.unwound(&f)
+		c.chain = w.chainOf(&f)
 	}
 	b, q := w.b, &w.b.queue
 	k.reset(s)
