@@ -32,7 +32,7 @@ var testID = Identity{ID: id("0123456789abcdef"), Sources: [32]byte{1}, Layout: 
 func chain(n int) []Frame {
 	var out []Frame
 	for i := range n % 5 {
-		out = append(out, Frame{Name: fmt.Sprint("inl", n%7, i), Linkage: fmt.Sprint("_Z", i), File: fmt.Sprint("/src/", n%3, ".c"), Line: uint32(n + i)})
+		out = append(out, Frame{Name: fmt.Sprint("inl", n%7, i), Linkage: fmt.Sprint("_Z", i), Mangled: n%2 == 0, File: fmt.Sprint("/src/", n%3, ".c"), Line: uint32(n + i)})
 	}
 	return append(out, Frame{Name: fmt.Sprint("f", n%100), File: "/src/main.c", Line: uint32(n % 1000), Start: uint64(n)})
 }

@@ -2,6 +2,7 @@ package symbol_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -111,8 +112,16 @@ func foldStubs(in map[row]uint64) map[row]uint64 {
 // program, which perf does not read.
 func goTables(p *profile.Profile, out *symbol.Outcome) map[string]bool {
 	dsos := map[string]bool{}
-	for _, f := range p.Functions {
-		if o := &p.Objects[f.Object]; o.Kind == profile.KindFile && out.Objects[f.Object].Quality < objfile.Symtab && strings.HasPrefix(f.Name, "runtime.") {
+	for i := range p.Objects {
+		o := &p.Objects[i]
+		if o.Kind != profile.KindFile || out.Objects[i].Quality >= objfile.Symtab {
+			continue
+		}
+		b, err := os.ReadFile(o.Path)
+		if err != nil {
+			continue
+		}
+		if f, err := objfile.Open(bytes.NewReader(b), int64(len(b)), o.Path, nil); err == nil && f.IsGo() {
 			dsos[o.Short] = true
 		}
 	}
