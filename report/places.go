@@ -18,7 +18,7 @@ import (
 type places struct {
 	p        *profile.Profile
 	inline   bool
-	paths    bool // of source files, not their names alone
+	paths    bool       // of source files, not their names alone
 	at       []placeRef // of the places behind the locations
 	first    []int32    // by location: its first frame's place; nil if there are none at all
 	dsos     []dsoRank  // by object, then for no object: in user space, in the kernel
@@ -261,6 +261,9 @@ func (s *places) srcfile(place int32) string {
 	file, _ := s.line(place)
 	if file == "" {
 		return ""
+	}
+	if s.paths {
+		return file
 	}
 	return path.Base(file)
 }

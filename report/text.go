@@ -196,6 +196,9 @@ func (p *printer) widths() {
 			p.width[c], p.user[c] = p.o.Widths[c], true
 			if k.counts() {
 				p.width[c] = max(p.width[c], len(p.t.heading(k)))
+				if m := len(p.t.Totals); m > 1 {
+					p.width[c] = max(p.width[c], 8*m)
+				}
 			}
 			continue
 		}
@@ -302,6 +305,9 @@ func (p *printer) minWidth(k Key) int {
 	case SymbolData, PhysAddr, CacheLine, DataPageSize:
 		return 22
 	case Time:
+		if p.b.o.Nanoseconds {
+			return 16
+		}
 		return 12
 	case Snoop, LocalWeight, Weight:
 		return 12
