@@ -176,6 +176,11 @@ func (h *host) mapped(m mapping, s *search) *File {
 func (h *host) onDisk(s *search) *File {
 	name, deleted := h.literal(s.key.Path)
 	f, err := openPath(h.path(name))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		if m, merr := openMember(h.path(name)); !errors.Is(merr, fs.ErrNotExist) || len(Refusals(merr)) > 0 {
+			f, err = m, merr
+		}
+	}
 	f, err = checked(f, err, s.key)
 	if err == nil {
 		err = h.tied(f, nil, s.key)
