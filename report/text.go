@@ -433,7 +433,8 @@ func (p *printer) row(b []byte, n int) []byte {
 		at := len(b)
 		var color int
 		b, color = p.cell(b, n, c)
-		if p.user[c] && !k.counts() && len(b)-at > p.width[c] {
+		bare := k == Symbol && p.b.s.funcIndex(p.t.rows[n].place) == profile.None // which perf does not cut
+		if p.user[c] && !k.counts() && !bare && len(b)-at > p.width[c] {
 			b = b[:at+p.width[c]]
 		}
 		if c < len(p.columns)-1 || padded(k) {
