@@ -198,6 +198,18 @@ func (b *builder) place(s *profile.Sample) int32 {
 	return s.Location
 }
 
+// count returns what a sample counts. Memory accesses weigh what they took.
+func (b *builder) count(s *profile.Sample) Count {
+	if b.o.Memory {
+		weight := uint64(1)
+		if e := b.extra(s); e != nil {
+			weight = max(weight, e.Weight)
+		}
+		return Count{s.Count, s.Count * weight}
+	}
+	return Count{s.Count, s.Period}
+}
+
 // rankTuples returns where each tuple of a set comes in the order of its keys,
 // equal ones at one place, and where it comes if that does not decide.
 func (b *builder) rankTuples(set *interner, dims []dim) (rank, tie []int32) {
@@ -269,7 +281,7 @@ func (b *builder) fill(all []*Table, where []slot) {
 		if skip != nil && skip[i] == dropped {
 			continue
 		}
-		c := Count{s.Count, s.Period}
+		c := b.count(s)
 		all[w.table].Totals[w.member].add(c)
 		if skip != nil && skip[i] != 0 {
 			continue
@@ -469,10 +481,11 @@ func (a *adder) head(h int32) {
 		place := b.place(s)
 		m := int(a.t.where[s.Event].member)
 		n := a.row(h, b.tailOf[place], place, i)*a.m + m
-		a.self[n].add(Count{s.Count, s.Period})
+		c := b.count(s)
+		a.self[n].add(c)
 		if b.needModes {
 			if mode := modeOf(b.p.Locations[s.Location].Level); mode >= 0 {
-				a.modes[n][mode] += s.Period
+				a.modes[n][mode] += c.Period
 			}
 		}
 	}
@@ -549,7 +562,7 @@ func (a *adder) callers(h int32, samples []int32, member int32) {
 		if a.t.where[s.Event].member != member {
 			continue
 		}
-		c := Count{s.Count, s.Period}
+		c := b.count(s)
 		place := b.place(s)
 		tail := b.tailOf[place]
 		leaf := a.row(h, tail, place, i)

@@ -214,7 +214,7 @@ func (m *treeMaker) own(n int) {
 		if node == profile.None {
 			continue
 		}
-		c := Count{s.Count, s.Period}
+		c := m.b.count(s)
 		if m.b.o.Graph.Order == ByCallee {
 			at := int32(0)
 			for ; node != profile.None; node = nodes[node].Caller {
@@ -307,7 +307,7 @@ func (m *treeMaker) head(h int32, rows []int) {
 			continue
 		}
 		w.to(node)
-		w.path[len(w.path)-1].add(Count{s.Count, s.Period})
+		w.path[len(w.path)-1].add(m.b.count(s))
 	}
 	w.to(profile.None)
 }
@@ -383,7 +383,7 @@ func (m *treeMaker) callees(k, n int) {
 		s := &m.b.p.Samples[i]
 		if node := m.b.t.node(s); node != profile.None {
 			w.to(node)
-			w.path[len(w.path)-1].add(Count{s.Count, s.Period})
+			w.path[len(w.path)-1].add(m.b.count(s))
 		}
 	}
 	w.to(profile.None)
@@ -417,7 +417,7 @@ func (m *treeMaker) callers(k, n int) {
 		if node == profile.None || tails[nodes[node].Location] == tail {
 			continue
 		}
-		c := Count{s.Count, s.Period}
+		c := m.b.count(s)
 		m.up(node, c)
 		for node != profile.None && tails[nodes[node].Location] != tail {
 			node = nodes[node].Caller

@@ -301,6 +301,9 @@ func keep(o report.Options) session.Keep {
 	for _, key := range slices.Concat(sort, o.Fields) {
 		k |= keepOf(key)
 	}
+	if o.Memory {
+		k |= session.KeepWeight
+	}
 	f := &o.Filter
 	if f.Comms != nil {
 		k |= session.KeepComm

@@ -133,7 +133,7 @@ func TestReportLikePerf(t *testing.T) {
 		"--no-children -g none -q",
 		"--no-group --no-children -g caller",
 		"--group-sort-idx 1 --no-children -g none",
-		"--no-children -g none --symbol-filter le",
+		"--no-group --no-children -g none --symbol-filter le",
 		"--mem-mode -s sym,dso,mem,snoop,tlb,locked,blocked -g none",
 	} {
 		t.Run(args, func(t *testing.T) {
