@@ -248,14 +248,18 @@ func (d *recordingDoctor) gone(obj *profile.Object) string {
 // withoutID explains an object that nothing ties to a file.
 func (d *recordingDoctor) withoutID(f *Finding, x *symbol.ObjectOutcome, obj *profile.Object) {
 	cmd := d.File.Cmdline()
+	o := x.Object
+	if obj.Container != "" {
+		o = obj.Outer // the recording knows nothing of what is inside
+	}
 	switch {
-	case d.Session.IDSource[x.Object] == session.IDAmbiguous:
+	case d.Session.IDSource[o] == session.IDAmbiguous:
 		f.What += "; several files were mapped at this path, and the recording has one build id for them"
 	case hasArg(cmd, "B", "no-buildid") || hasArg(cmd, "N", "no-buildid-cache") && !d.File.Header().Has(perfdata.FeatureBuildID):
 		f.What += "; perf record was told to take none (-B)"
 	case !d.File.Header().Has(perfdata.FeatureBuildID):
 		f.What += "; it has no build ids at all: it came through a pipe, was cut off, or was made with -B"
-	case d.Session.Hit[x.Object]&session.HitIP == 0:
+	case d.Session.Hit[o]&session.HitIP == 0:
 		f.What += "; perf takes ids for objects in which a sample was, not for those that only call"
 	case d.Here && strings.HasPrefix(obj.Path, "/") && !d.Host.exists(strings.TrimSuffix(obj.Path, " (deleted)")):
 		f.Kind = Namespace
@@ -265,7 +269,7 @@ func (d *recordingDoctor) withoutID(f *Finding, x *symbol.ObjectOutcome, obj *pr
 		f.fix("", "link it with a build id: gcc -Wl,--build-id, clang -Wl,--build-id, go build -ldflags=-B=gobuildid")
 	}
 	f.fix(d.again("--buildid-mmap")+" && "+d.archive(), cmp.Or(d.onHost(), "while the program runs"))
-	if d.Session.Hit[x.Object]&session.HitIP == 0 && f.Kind != Namespace {
+	if d.Session.Hit[o]&session.HitIP == 0 && f.Kind != Namespace {
 		f.fix(d.again("--buildid-all"), "with a perf older than 5.12")
 	}
 }

@@ -112,12 +112,24 @@ func TestArchiveContainer(t *testing.T) {
 		for i := range libs {
 			args = append(args, fmt.Sprint(bytes.Index(b, libs[i])), fmt.Sprint(addr[i]), "200000000")
 		}
-		data := h.record(args...)
+		data := h.record(append([]string{"-g"}, args...)...)
 		p := h.pack(data, "--debug-dir", "dbg")
 		if p.code != 0 || !p.has(filepath.Join(h.dir, name)) {
 			t.Fatalf("%s: exit status %d, missing %v: %s", name, p.code, p.Missing, p.stderr)
 		}
-		_, home, _ := runArgs(t, "", "report", "-i", data, "--stdio", "--debug-dir", "dbg")
+		_, home, _ := runArgs(t, "", "report", "-i", data, "--stdio", "--debug-dir", "dbg", "-g", "none")
+		// The second reading of the samples, for stacks, finds them too.
+		code, tree, stderr := runArgs(t, "", "report", "-i", data, "--stdio", "--debug-dir", "dbg", "-g", "caller")
+		if code != 0 || !strings.Contains(tree, "--work_X") && !strings.Contains(tree, "--hot_X") && !strings.Contains(tree, "work_X\n") {
+			t.Errorf("%s: exit status %d: %s%s", name, code, tree, stderr)
+		}
+		code, script, stderr := runArgs(t, "", "script", "-i", data, "--debug-dir", "dbg")
+		if code != 0 || !strings.Contains(script, "hot_X+0x") {
+			t.Errorf("%s: script: exit status %d: %.2000s%s", name, code, script, stderr)
+		}
+		if code, page, stderr := runArgs(t, "", "doctor", data); code != 0 && code != 3 {
+			t.Errorf("%s: doctor: exit status %d: %.2000s%s", name, code, page, stderr)
+		}
 		for _, page := range []string{rows(home), h.report(data, p.Archive)} {
 			for _, n := range []string{"X", "Y"} {
 				found := false

@@ -72,7 +72,9 @@ func newScriptPrinter(f *perfdata.File, res *session.Result) *scriptPrinter {
 		sp.names[i] = []byte(escape.Name(p.Functions[i].Name))
 	}
 	for i := range p.Objects {
-		sp.dsos = append(sp.dsos, dsoText(objectName(&p.Objects[i], res.IDSource[i] == session.IDTable)))
+		// Objects inside of others, which were found since, come last.
+		listed := i < len(res.IDSource) && res.IDSource[i] == session.IDTable
+		sp.dsos = append(sp.dsos, dsoText(objectName(&p.Objects[i], listed)))
 	}
 	unknown := dsoText(report.UnknownDSO)
 	sp.dsos = append(sp.dsos, unknown)
