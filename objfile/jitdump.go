@@ -79,7 +79,7 @@ const (
 	jitHeader = 40
 	jitPrefix = 16
 	jitEntry  = 16 // of debug information, before the name of the file
-	maxJIT    = 1 << 24
+	maxJIT    = 1 << 21 // pieces of code
 )
 
 // ReadJITDump reads the records of the jitdump r of size bytes, but for code
@@ -164,6 +164,10 @@ func (d *JITDump) records(off int64) error {
 		}
 		if err := d.budget.Step(1, "jitdump: records"); err != nil {
 			return err
+		}
+		if len(d.Code) == maxJIT {
+			d.warn(off, "more than %d pieces of code; reading ends here", maxJIT)
+			return nil
 		}
 		switch id {
 		case jitLoad:
@@ -293,9 +297,6 @@ func (w *window) at(off int64, n int) ([]byte, error) {
 }
 
 func (d *JITDump) add(j JITCode) error {
-	if len(d.Code) == maxJIT {
-		return fmt.Errorf("jitdump: more than %d pieces of code", maxJIT)
-	}
 	if err := d.budget.Alloc(120, "jitdump: code"); err != nil {
 		return err
 	}
