@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/perfark/perfark/internal/escape"
 )
@@ -218,10 +220,7 @@ func (g *grapher) frame(f *Frame) string {
 func (g *grapher) chains(tree []*Branch) {
 	w := g.p.w
 	total := g.t.Totals[0].Period
-	sep := g.p.o.Separator
-	if sep == "" {
-		sep = ";"
-	}
+	sep := cmp.Or(g.p.o.Separator, ";")
 	for i, br := range chainList(tree, g.t.minHit()) {
 		if i == g.g.PrintLimit && i > 0 {
 			break
@@ -242,7 +241,11 @@ func (g *grapher) chains(tree []*Branch) {
 			} else {
 				w.WriteString(sep)
 			}
-			w.WriteString(g.frame(&frames[j]))
+			if text := g.frame(&frames[j]); g.p.o.Separator != "" {
+				w.Write(g.p.text(nil, text))
+			} else {
+				w.WriteString(strings.ReplaceAll(text, ";", ":"))
+			}
 		}
 		w.WriteByte('\n')
 	}

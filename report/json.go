@@ -31,7 +31,7 @@ type JSONOptions struct {
 // upon are written as \u escapes.
 func WriteJSON(w io.Writer, tables []*Table, o JSONOptions) error {
 	bw := bufio.NewWriterSize(w, 64<<10)
-	fmt.Fprintf(bw, "{\"schema\":%s,\"file\":%s,\"lost_samples\":%d,\"tables\":[", jsonText(Schema), jsonText(o.File), o.Lost)
+	fmt.Fprintf(bw, "{\"schema\":%s,\"file\":%s,\"lost_samples\":%d,\"tables\":[", jsonText(Schema), escape.JSON(jsonText(o.File)), o.Lost)
 	for i, t := range tables {
 		if i > 0 {
 			bw.WriteByte(',')

@@ -850,10 +850,15 @@ func (p *printer) right(b []byte, s string, width int) []byte {
 	return append(b, s...)
 }
 
-// text appends s with the separator's first character made a dot.
+// text appends s. With a separator its first character is made a dot, and what
+// a spreadsheet would take for a formula is marked as text.
 func (p *printer) text(b []byte, s string) []byte {
-	if p.o.Separator != "" {
-		s = strings.ReplaceAll(s, p.o.Separator[:1], ".")
+	if p.o.Separator == "" {
+		return append(b, s...)
+	}
+	s = strings.ReplaceAll(s, p.o.Separator[:1], ".")
+	if s != "" && strings.IndexByte("=+-@", s[0]) >= 0 {
+		b = append(b, '\'')
 	}
 	return append(b, s...)
 }
