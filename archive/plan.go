@@ -122,9 +122,9 @@ type part struct {
 	reading reading // after collect
 	wantID  buildid.ID
 
-	keep     []objfile.Span // parts of the file that are kept, if it is made slim; else nil
-	original io.ReaderAt    // the whole file then
-	trace    *trace         // while it is found out what is needed of it
+	slim     *objfile.Slimming // what is kept of the file, if it is made slim; else nil
+	original io.ReaderAt       // the whole file then
+	trace    *trace            // while it is found out what is needed of it
 }
 
 // NewPlan finds the files of all objects that have a frame in the profile of
@@ -503,8 +503,13 @@ func (pl *Plan) Files() []PlannedFile {
 				ID: it.id, Path: Name(it.path), Kind: p.kind, Size: p.file.Size,
 				Origin: Name(p.file.Origin), Samples: it.samples, Unverified: it.unverified, Whole: p.whole,
 			}
-			for _, s := range p.keep {
-				f.Kept += s.End - s.Start
+			if p.slim != nil {
+				for _, s := range p.slim.Keep {
+					f.Kept += s.End - s.Start
+				}
+				for i := range p.slim.Patches {
+					f.Kept += p.slim.Patches[i].Size()
+				}
 			}
 			if carriesID(p.kind) {
 				f.Quality = p.quality.String()

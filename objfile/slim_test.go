@@ -11,20 +11,26 @@ import (
 	"github.com/perfark/perfark/internal/perftest"
 )
 
-// cut returns a file with zeros in place of what is not in spans, and the mark.
-func cut(b []byte, spans []Span) []byte {
+// cut returns the slim copy of a file.
+func cut(t *testing.T, b []byte, z *Slimming) []byte {
+	t.Helper()
 	out := make([]byte, len(b))
-	for _, s := range spans {
-		copy(out[s.Start:s.End], b[s.Start:s.End])
+	// In pieces, so that spans and patches are cut at every place.
+	for at := 0; at < len(out); at += 1000 {
+		p := out[at:min(at+1000, len(out))]
+		if n, err := z.ReadAt(bytes.NewReader(b), int64(len(b)), p, int64(at)); n < len(p) {
+			t.Fatalf("offset %#x: %d bytes of %d: %v", at, n, len(p), err)
+		}
 	}
-	mark, at := SlimMark(spans)
-	copy(out[at:], mark)
+	if n, err := z.ReadAt(bytes.NewReader(b), int64(len(b)), make([]byte, 5), int64(len(b))); n != 0 || err != io.EOF {
+		t.Errorf("at the end: %d %v", n, err)
+	}
 	return out
 }
 
 // A slim copy has the ids, sections and symbols of the whole file, and no code
 // but what was asked for; it has no hash of its code.
-func TestSlimSpans(t *testing.T) {
+func TestSlim(t *testing.T) {
 	src := `
 #include <stdio.h>
 static const char text[5000] = "constant data";
@@ -32,7 +38,7 @@ __attribute__((noinline)) int hot(int x) { return printf("%s", text + x); }
 __attribute__((noinline)) int cold(int x) { return printf("%d", x * 3); }
 int main(int c, char **v) { return hot(c) + cold(c); }
 `
-	for _, flags := range [][]string{{"-g"}, {"-s"}, {"-g", "-static"}, {"-gz=zlib"}, {"-Wl,-z,noseparate-code", "-no-pie", "-g"}} {
+	for _, flags := range [][]string{{"-g"}, {"-s"}, {"-g", "-static"}, {"-gz=zlib"}, {"-gz=zlib", "-gdwarf-4", "-ggdb3"}, {"-gz=zlib-gnu"}, {"-Wl,-z,noseparate-code", "-no-pie", "-g"}} {
 		name := perftest.CC(t, "prog", src, append(flags, "-O1", "-Wl,--build-id=sha1")...)
 		whole, err := os.ReadFile(name)
 		if err != nil {
@@ -64,14 +70,14 @@ int main(int c, char **v) { return hot(c) + cold(c); }
 			addr, _ := f.Address(hot.Start)
 			o.Code, o.Addrs = []Span{{int64(hot.Start), int64(hot.End)}}, []uint64{addr}
 		}
-		spans, err := f.SlimSpans(o)
+		z, err := f.Slim(o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		slim := cut(whole, spans)
+		slim := cut(t, whole, z)
 		g := open(slim)
-		if !g.Slim() || f.Slim() || g.BuildID() != f.BuildID() || g.BuildID() == "" || g.Quality() != f.Quality() || len(g.Warnings()) != 0 {
-			t.Errorf("%v: slim %v, id %s of %s, quality %v of %v, %v", flags, g.Slim(), g.BuildID(), f.BuildID(), g.Quality(), f.Quality(), g.Warnings())
+		if !g.IsSlim() || f.IsSlim() || g.BuildID() != f.BuildID() || g.BuildID() == "" || g.Quality() != f.Quality() || len(g.Warnings()) != 0 {
+			t.Errorf("%v: slim %v, id %s of %s, quality %v of %v, %v", flags, g.IsSlim(), g.BuildID(), f.BuildID(), g.Quality(), f.Quality(), g.Warnings())
 		}
 		if _, err := g.TextHash(); err != ErrNoText {
 			t.Errorf("%v: hash of code: %v", flags, err)
@@ -94,15 +100,15 @@ int main(int c, char **v) { return hot(c) + cold(c); }
 		if bytes.Contains(slim, []byte("constant data")) || !bytes.Contains(whole, []byte("constant data")) {
 			t.Errorf("%v: the data is there", flags)
 		}
-		if _, err := g.SlimSpans(o); err == nil {
+		if _, err := g.Slim(o); err == nil {
 			t.Errorf("%v: a slim copy is made slim again", flags)
 		}
 	}
 }
 
-// FuzzSlimSpans: whatever a file says of itself, the spans are in order, apart,
+// FuzzSlim: whatever a file says of itself, the spans are in order, apart,
 // in the file, and begin with its header; a copy of them alone opens.
-func FuzzSlimSpans(f *testing.F) {
+func FuzzSlim(f *testing.F) {
 	if b, err := os.ReadFile("/proc/self/exe"); err == nil {
 		f.Add(b[:min(len(b), 1<<12)], uint64(0x1000), uint64(0x2000))
 	}
@@ -112,11 +118,11 @@ func FuzzSlimSpans(f *testing.F) {
 		if err != nil || x.Size() != int64(len(b)) {
 			return
 		}
-		spans, err := x.SlimSpans(SlimOptions{Code: []Span{{int64(lo), int64(hi)}}, Addrs: []uint64{lo, hi}, More: []Span{{int64(hi), int64(lo)}}})
+		z, err := x.Slim(SlimOptions{Code: []Span{{int64(lo), int64(hi)}}, Addrs: []uint64{lo, hi}, More: []Span{{int64(hi), int64(lo)}}})
 		if err != nil {
 			return
 		}
-		at := int64(-1)
+		at, spans := int64(-1), z.Keep
 		for _, s := range spans {
 			if s.Start <= at || s.End <= s.Start || s.End > int64(len(b)) {
 				t.Fatalf("%v of %d bytes", spans, len(b))
@@ -126,9 +132,9 @@ func FuzzSlimSpans(f *testing.F) {
 		if len(spans) == 0 || spans[0].Start != 0 {
 			t.Fatalf("%v: no header", spans)
 		}
-		slim := cut(b, spans)
+		slim := cut(t, b, z)
 		g, err := Open(bytes.NewReader(slim), int64(len(slim)), "slim", nil)
-		if err != nil && err != io.EOF || err == nil && !g.Slim() {
+		if err != nil && err != io.EOF || err == nil && !g.IsSlim() {
 			t.Fatalf("the copy: %v", err)
 		}
 	})

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -71,9 +72,15 @@ func slimCold(n int) string {
 }
 
 // slimProgram compiles the program with flags.
-func slimProgram(t *testing.T, dir string, flags ...string) string {
+func slimProgram(t *testing.T, dir, cc string, flags ...string) string {
 	t.Helper()
-	perftest.NeedTool(t, "gcc")
+	for _, name := range []string{cc, cc + "-19", cc + "-14"} {
+		if _, err := exec.LookPath(name); err == nil {
+			cc = name
+			break
+		}
+	}
+	perftest.NeedTool(t, cc)
 	write := func(name, text string) string {
 		name = filepath.Join(dir, name)
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -87,8 +94,8 @@ func slimProgram(t *testing.T, dir string, flags ...string) string {
 	for i := range 6 {
 		args = append(args, write(fmt.Sprintf("cold%d.c", i), slimCold(i)))
 	}
-	if r := perftest.Run(t, dir, nil, nil, "gcc", args...); r.Code != 0 {
-		t.Fatalf("gcc: %s", r.Stderr)
+	if r := perftest.Run(t, dir, nil, nil, cc, args...); r.Code != 0 {
+		t.Fatalf("%s: %s", cc, r.Stderr)
 	}
 	return prog
 }
@@ -142,14 +149,16 @@ func TestSlimTools(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name  string
+		cc    string
 		flags []string
 	}{
-		{"dwarf5", nil},
-		{"lto", []string{"-flto"}},
-		{"compressed", []string{"-gz=zlib", "-gdwarf-4", "-no-pie"}},
+		{"lto", "gcc", []string{"-flto"}},
+		{"compressed", "gcc", []string{"-gz=zlib", "-gdwarf-4", "-no-pie"}},
+		{"clang", "clang", []string{"-gdwarf-5"}},
+		{"index", "gcc", []string{"-fuse-ld=gold", "-ggnu-pubnames", "-Wl,--gdb-index"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			prog := slimProgram(t, t.TempDir(), tt.flags...)
+			prog := slimProgram(t, t.TempDir(), tt.cc, tt.flags...)
 			data, dirs, copies := slimCopies(t, prog)
 			same := func(what string, run func(i int) string) {
 				t.Helper()
@@ -241,7 +250,7 @@ func addressesOf(t *testing.T, name string, funcs ...string) []string {
 // TestSlimStore puts slim and whole copies into one cache, in every order: the
 // whole one stays or wins, and of two slim ones the result has what both have.
 func TestSlimStore(t *testing.T) {
-	prog := slimProgram(t, t.TempDir())
+	prog := slimProgram(t, t.TempDir(), "gcc")
 	data, _, copies := slimCopies(t, prog)
 	// Another recording of the same program needs other code.
 	more := perftest.Record(t, "-q", "-e", "cpu-clock", "-F", "999", "-g", "--", prog, "3000000", "x")
