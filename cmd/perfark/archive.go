@@ -34,6 +34,7 @@ type archiveCmd struct {
 	output       string
 	format       string
 	level        int
+	levelGiven   func() bool
 	all          bool
 	unpack       bool
 	excludeFile  string
@@ -85,6 +86,7 @@ or the archive could not be written: then there is no file, and an older one sta
 	fs := cmd.Flags()
 	fs.StringVarP(&c.output, "output", "o", "", "write to `FILE`, whose name may tell the format")
 	fs.StringVar(&c.format, "format", "", "write a `FORMAT`: bz2, zst, gz, xz, or tar (default: bz2)")
+	c.levelGiven = func() bool { return fs.Changed("level") }
 	fs.IntVar(&c.level, "level", 0, "compress with `LEVEL` 1 (fast) to 9 (small) (default: that of the format)")
 	fs.BoolVar(&c.all, "all", false, "write a bundle that holds the recording too")
 	fs.BoolVar(&c.unpack, "unpack", false, "unpack the archive FILE, as perf archive does")
@@ -270,8 +272,13 @@ func (c *archiveCmd) target(name string) (archive.Format, string, error) {
 	case c.output != "" && known:
 		format = byName
 	}
-	if c.level < 0 || c.level > 9 {
+	switch {
+	case c.levelGiven() && (c.level < 1 || c.level > 9):
 		return 0, "", usagef("--level %d: not from 1 to 9", c.level)
+	case c.levelGiven() && format == archive.XZ:
+		return 0, "", usagef("--level %d: xz is written at one level only", c.level)
+	case c.levelGiven() && format == archive.Tar:
+		return 0, "", usagef("--level %d: a tar is not compressed", c.level)
 	}
 	if c.output != "" {
 		return format, c.output, nil

@@ -63,10 +63,18 @@ func (a *app) openSources(ctx context.Context, f *perfdata.File, res *session.Re
 			list = append(list, store.Cache(name), store.DebugDirs([]string{name}))
 			continue
 		}
-		arc, err := archive.Open(ctx, name, a.archiveOptions())
+		path, file, err := a.seekable(ctx, name)
 		if err != nil {
 			s.Close()
-			return nil, fmt.Errorf("--symbols: %w", err)
+			return nil, fmt.Errorf("--symbols: %s: %w", name, pathless(err))
+		}
+		if file != nil {
+			s.closers = append(s.closers, file)
+		}
+		arc, err := archive.Open(ctx, path, a.archiveOptions())
+		if err != nil {
+			s.Close()
+			return nil, fmt.Errorf("--symbols: %s", strings.Replace(err.Error(), path, name, 1))
 		}
 		s.closers = append(s.closers, arc)
 		list = append(list, arc)
