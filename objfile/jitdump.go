@@ -78,7 +78,7 @@ const (
 	jitMagic  = 0x4a695444 // "JiTD" as a big-endian number
 	jitHeader = 40
 	jitPrefix = 16
-	jitEntry  = 16 // of debug information, before the name of the file
+	jitEntry  = 16      // of debug information, before the name of the file
 	maxJIT    = 1 << 21 // pieces of code
 )
 
