@@ -17,6 +17,10 @@ type Options struct {
 	Sort   []Key // what rows are told apart and ordered by; nil means comm, dso, symbol if Fields is nil too
 	Fields []Key // the columns, followed by those of Sort that are missing; nil means overhead and Sort
 
+	// AddedFields says that Fields begins with the usual counts, to which the
+	// others were added: headings are those without Fields.
+	AddedFields bool
+
 	ShowSamples bool // a column of samples after the overhead; not used with Fields
 	ShowPeriod  bool // and one of periods
 	ShowCPU     bool // and shares of kernel and user space

@@ -458,7 +458,7 @@ func padded(k Key) bool {
 
 // heading is the title of a column.
 func (t *Table) heading(k Key) string {
-	if k == Overhead && t.acc != nil {
+	if o := t.b.o; k == Overhead && t.acc != nil && (len(o.Fields) == 0 || o.AddedFields) {
 		return "Self"
 	}
 	return k.heading()

@@ -66,8 +66,9 @@ type reportCmd struct {
 	ns             bool
 	workers        int
 
-	chains bool // call chains are needed
-	lines  bool // source lines are needed
+	chains bool         // call chains are needed
+	extra  []report.Key // of --fields +KEYS
+	lines  bool         // source lines are needed
 
 	given struct{ children, branches, group, skipEmpty *bool }
 }
@@ -229,18 +230,40 @@ func (c *reportCmd) parseKeys(o *report.Options, sorted bool) (err error) {
 		return usagef("--fields: %s", err)
 	}
 	if more {
-		if c.sort == "" {
-			o.Sort = slices.Clone(report.DefaultSort)
-		}
-		o.Sort, o.Fields = append(o.Sort, o.Fields...), nil
+		c.extra, o.Fields = o.Fields, nil
 	}
-	if c.sort == "" && c.fields == "" {
+	if c.sort == "" && o.Fields == nil {
 		o.Sort = nil
 	}
 	if o.Fields != nil && !sorted {
 		o.Sort = nil // not that of perfconfig
 	}
 	return nil
+}
+
+// addFields puts the columns of --fields +KEYS behind the usual counts.
+func (c *reportCmd) addFields(o *report.Options) {
+	if c.extra == nil {
+		return
+	}
+	sort := o.Sort
+	if sort == nil {
+		sort = report.DefaultSort
+	}
+	var counts []report.Key
+	if o.Children {
+		counts = append(counts, report.OverheadChildren)
+	}
+	counts = append(counts, report.Overhead)
+	o.Sort = append(slices.Clone(counts), sort...)
+	if o.ShowSamples {
+		counts = append(counts, report.Samples)
+	}
+	if o.ShowPeriod {
+		counts = append(counts, report.Period)
+	}
+	o.Fields = append(counts, c.extra...)
+	o.AddedFields = true
 }
 
 // parseFilter parses the flags that hide rows.
@@ -391,7 +414,7 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 	if special && o.Sort == nil && o.Fields == nil {
 		o.Sort = sort
 	}
-	parents := slices.Contains(slices.Concat(o.Sort, o.Fields), report.Parent)
+	parents := slices.Contains(slices.Concat(o.Sort, o.Fields, c.extra), report.Parent)
 	switch {
 	case c.parent != "" && !parents:
 		if o.Sort == nil && o.Fields == nil {
@@ -470,6 +493,7 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 	if err := c.mode(in, &o); err != nil {
 		return err
 	}
+	c.addFields(&o)
 	so := session.Options{Workers: c.workers, Keep: keep(o), TimeQuantum: quantum, Branches: c.branches}
 	if so.Filter, err = c.dropFilter(ctx, in.File); err != nil {
 		return err
