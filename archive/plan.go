@@ -508,7 +508,7 @@ func (pl *Plan) Files() []PlannedFile {
 					f.Kept += s.End - s.Start
 				}
 				for i := range p.slim.Patches {
-					f.Kept += p.slim.Patches[i].Size()
+					f.Kept += int64(len(p.slim.Patches[i].Data)) // what is repeated takes no room
 				}
 			}
 			if carriesID(p.kind) {

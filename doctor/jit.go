@@ -104,7 +104,7 @@ func jitdumps(res *session.Result) []int32 {
 	for i := range res.Processes {
 		p := &res.Processes[i]
 		for _, o := range p.Objects {
-			if x := &res.Profile.Objects[o]; x.Kind == profile.KindFile && isJitdump(x.Path) {
+			if x := &res.Profile.Objects[o]; (x.Kind == profile.KindFile || x.Kind == profile.KindJIT) && isJitdump(x.Path) {
 				pids = append(pids, p.PID)
 				break
 			}

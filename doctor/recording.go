@@ -161,6 +161,9 @@ func (d *recordingDoctor) unnamed(x *symbol.ObjectOutcome) {
 	case symbol.NoPerfMap:
 		f.Kind = JIT
 		d.perfMap(&f, obj)
+	case symbol.NoJITDump:
+		f.Kind = JIT
+		f.fix(d.archive(), cmp.Or(d.onHost(), "while the file is there: it packs it"))
 	case symbol.NoMapping:
 		f.Kind = FramePtr
 		f.What += "; most often the caller was not found rightly, as code without frame pointers lay between"
@@ -305,11 +308,23 @@ func (d *recordingDoctor) perfMap(f *Finding, obj *profile.Object) {
 	}
 }
 
-// lines notes the hot objects that have names but no lines.
+// lines notes the hot objects that have names but no lines, and all of which a
+// part of the debug information is missing.
 func (d *recordingDoctor) lines() {
 	for i := range d.Outcome.Objects {
 		x := &d.Outcome.Objects[i]
 		o := &d.p.Objects[i]
+		if x.LineReason == symbol.NoShared || x.LineReason == symbol.NoSplit {
+			f := Finding{Kind: Lines, Level: Loss, Object: o.Path, ID: o.BuildID, Samples: x.Samples,
+				What: "lines and inlined functions are missing: " + string(x.LineReason)}
+			if x.LineDetail != "" {
+				f.What += ": " + x.LineDetail
+			}
+			f.fix(d.archive(), cmp.Or(d.onHost(), "where the file is: it packs it"))
+			f.fix("", x.LineHint)
+			d.list = append(d.list, f)
+			continue
+		}
 		if o.Kind != profile.KindFile || x.FramesNamed == 0 || x.Quality == objfile.FullDWARF || x.Samples*100 < d.total || x.Reason == symbol.Stripped || x.Reason == symbol.Exported || x.Reason == symbol.OnlyGo {
 			continue
 		}
@@ -389,7 +404,8 @@ func (d *recordingDoctor) clock() {
 	}
 	var lost uint64
 	for i := range d.p.Objects {
-		if o := &d.p.Objects[i]; o.Kind == profile.KindPerfMap && slices.Contains(pids, o.PID) {
+		o := &d.p.Objects[i]
+		if (o.Kind == profile.KindPerfMap || o.Kind == profile.KindJIT) && slices.Contains(pids, o.PID) {
 			lost += o.Samples
 		}
 	}

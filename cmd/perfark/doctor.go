@@ -171,7 +171,7 @@ func (c *doctorCmd) run(ctx context.Context, name string, minCoverage bool) erro
 	}
 	defer src.Close()
 	files := in.sources(src)
-	out, err := symbol.Resolve(ctx, res.Profile, symbol.Options{Source: files, Workers: c.workers, Limits: c.limits})
+	out, err := symbol.Resolve(ctx, res.Profile, symbol.Options{Source: files, Workers: c.workers, Limits: c.limits, Lines: true})
 	if err != nil {
 		return err
 	}
