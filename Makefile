@@ -39,9 +39,10 @@ bench-quick: build
 	bench/inputs.sh bench/out small
 	$(GO) run ./bench -dir bench/out -perfark bin/perfark -quick
 
-# Names against perf's: every symbol of the 50 largest shared libraries here.
+# Names against perf's, every symbol of the 50 largest shared libraries here; and
+# the tests of names that make test cuts short.
 agreement:
-	PERFARK_AGREEMENT=50 $(GO) test ./objfile -run TestAgreement -v -timeout 60m
+	PERFARK_AGREEMENT=50 $(GO) test ./objfile -run 'TestAgreement|TestPerf$$|TestCross|TestLayouts|TestDemangleFilt' -v -timeout 60m
 
 man: build
 	bin/perfark man bin/man
