@@ -153,3 +153,13 @@ func (r *resolver) member(ctx context.Context, obj *profile.Object, k store.Key)
 	x.Origin = sf.Origin + "!/" + m.Name
 	return &x, nil
 }
+
+// isArchive reports whether a path is that of a file which holds others, by its
+// name: no linker gives such a file an id.
+func isArchive(name string) bool {
+	switch path.Ext(name) {
+	case ".apk", ".apex", ".aar", ".jar", ".zip", ".xapk", ".aab":
+		return true
+	}
+	return false
+}

@@ -55,6 +55,9 @@ func (r Reason) hint(path string) string {
 	q := quote(path)
 	switch r {
 	case NoBuildID:
+		if isArchive(path) {
+			return "on the host that recorded, in the same boot: perfark archive; names come from the libraries inside"
+		}
 		return "build it with a build id: gcc -Wl,--build-id, go build -ldflags=-B=gobuildid"
 	case NotFound, NoModule, NoRuntime:
 		return "on the host that recorded: perfark buildid-cache --add " + q + ", then perfark archive"
