@@ -450,7 +450,7 @@ func (p *printer) row(b []byte, n int) []byte {
 // too.
 func padded(k Key) bool {
 	switch k {
-	case Symbol, SymbolOffset, SymbolFrom, SymbolTo, SymbolData, SymbolCode, CacheLine, Locked, Blocked, AddrFrom, AddrTo, Cgroup, CgroupID:
+	case Symbol, SymbolOffset, SymbolFrom, SymbolTo, SymbolData, SymbolCode, CacheLine, Locked, Blocked, AddrFrom, AddrTo, Cgroup, CgroupID, Time:
 		return false
 	}
 	return !k.counts()

@@ -623,3 +623,34 @@ func samplesOf(page string) int {
 	}
 	return sum
 }
+
+// TestReportFlags compares the pages of the flags of call graphs and filters
+// with those of the perf of this machine, on a fresh recording.
+func TestReportFlags(t *testing.T) {
+	perftest.NeedTool(t, "perf")
+	prog := perftest.CC(t, "flags-test", threadsSource, "-O1", "-g", "-fno-omit-frame-pointer", "-lpthread")
+	home := t.TempDir()
+	data := perftest.Record(t, "-e", "cpu-clock:u", "-F", "1000", "-g", "--sample-cpu", "--", prog)
+	t.Setenv("HOME", home)
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	for _, args := range []string{
+		"", "--no-children", "-g", "-g caller", "-gcallee", "--call-graph=fractal,5", "-g graph,0.5,callee,function,count",
+		"--no-children -g folded", "--no-children -g flat,period", "--no-children -G", "-g none", "--no-call-graph",
+		"--max-stack 2", "--ignore-callees middle", "-p middle", "-p middle -x", "--percent-limit 10", "--hierarchy",
+		"-w 8,8,6,10", "-c 2nd", "-d flags-test", "-S leaf --percentage relative", "-C 0 --no-children", "--time 10%-50% --no-children",
+		"--symbol-filter le --no-children -g none", "-U", "--show-cpu-utilization", "-n --show-total-period", "-F +period", "-F +cpu -s dso",
+		"-F overhead_children,overhead,sym", "-s time --ns --time-quantum 10ms --no-children -g none", "-q", "-t ;", "--tasks", "--mmaps", "--stats",
+	} {
+		t.Run(args, func(t *testing.T) {
+			full := append([]string{"report", "--stdio", "--no-inline", "-i", data}, strings.Fields(args)...)
+			want := perftest.PerfIn(t, t.TempDir(), home, nil, full...)
+			code, got, errs := runArgs(t, "", full...)
+			if code != 0 {
+				t.Fatalf("exit status %d: %s", code, errs)
+			}
+			if diff := gocmp.Diff(normalPage(want.Stdout), normalPage(got)); diff != "" {
+				t.Errorf("page (- perf, + perfark):\n%s", diff)
+			}
+		})
+	}
+}
