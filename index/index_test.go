@@ -151,7 +151,7 @@ func TestOverlap(t *testing.T) {
 // TestDamage: each flipped byte and each cut is noticed before anything of the
 // damaged part is used.
 func TestDamage(t *testing.T) {
-	raw := encode(t, sample(3000))
+	raw := encode(t, sample(1000))
 	use := func(b []byte) error {
 		f, err := Open(bytes.NewReader(b), int64(len(b)))
 		if err != nil {
@@ -307,11 +307,11 @@ func TestTrim(t *testing.T) {
 func TestManyWriters(t *testing.T) {
 	dir := t.TempDir()
 	var wg sync.WaitGroup
-	for w := range 8 {
+	for w := range 4 {
 		wg.Go(func() {
 			c := NewCache(dir, 1)
 			r := rand.New(rand.NewPCG(uint64(w), 1))
-			for range 20 {
+			for range 10 {
 				if err := c.Put(testID, sample(100+r.IntN(400))); err != nil {
 					t.Error(err)
 					return

@@ -2,7 +2,6 @@ package symbol_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -117,13 +116,14 @@ func goTables(p *profile.Profile, out *symbol.Outcome) map[string]bool {
 		if o.Kind != profile.KindFile || out.Objects[i].Quality >= objfile.Symtab {
 			continue
 		}
-		b, err := os.ReadFile(o.Path)
+		sf, err := store.OneFile(o.Path).Get(context.Background(), store.Key{ID: o.BuildID, Kind: store.ELF, Path: o.Path})
 		if err != nil {
 			continue
 		}
-		if f, err := objfile.Open(bytes.NewReader(b), int64(len(b)), o.Path, nil); err == nil && f.IsGo() {
+		if f, err := objfile.Open(sf, sf.Size, o.Path, nil); err == nil && f.IsGo() {
 			dsos[o.Short] = true
 		}
+		sf.Close()
 	}
 	return dsos
 }
