@@ -10,6 +10,9 @@ import (
 // sample.
 const frameBatch = 4096
 
+// leafBatch is how many samples wait of which only the address is kept.
+const leafBatch = 1024
+
 // A frameQueue holds the frames of samples whose locations are looked up
 // together: the loads from memory of many overlap.
 type frameQueue struct {
@@ -65,14 +68,22 @@ func (q *frameQueue) reset() {
 	q.ips, q.wheres, q.samples = q.ips[:0], q.wheres[:0], q.samples[:0]
 }
 
-// addStack queues the current sample with its stack.
-func (b *builder) addStack(w *worker, f *frames, pos uint64, group int32) {
+// queueSample queues the current sample, with its stack if that is kept.
+func (b *builder) queueSample(w *worker, f *frames, pos uint64, group int32) {
 	c := &w.cur
 	q := &b.queue
 	s := queued{pos: pos, period: c.period, group: group, leaf: int32(len(q.ips)), stack: none}
 	leaf := where(f.state(c.mode), c.mode)
 	q.push(c.ip, leaf)
 	s.chain = int32(len(q.ips))
+	if b.keep&(KeepStacks|KeepFrames) == 0 {
+		s.ends, s.branches, s.shared = s.chain, s.chain, s.chain
+		q.samples = append(q.samples, s)
+		if len(q.ips) >= leafBatch {
+			b.flush(w)
+		}
+		return
+	}
 	w.pushChain(q, f, c.chain)
 	s.ends = int32(len(q.ips))
 	if s.ends > s.chain && q.ips[s.chain] == c.ip && q.wheres[s.chain] == leaf {
@@ -99,7 +110,7 @@ func (b *builder) addStack(w *worker, f *frames, pos uint64, group int32) {
 	s.branches = int32(len(q.ips))
 	q.samples = append(q.samples, s)
 	if len(q.ips) >= frameBatch {
-		b.flushStacks(w)
+		b.flush(w)
 	}
 }
 
@@ -227,11 +238,11 @@ func (b *builder) locate(k locKey, hash, pos, ip uint64) int32 {
 	return id
 }
 
-// flushStacks adds the queued samples.
-func (b *builder) flushStacks(w *worker) {
+// flush adds the queued samples.
+func (b *builder) flush(w *worker) {
 	q := &b.queue
 	b.resolve(w)
-	if b.l.index == nil {
+	if b.l.index == nil && b.keep&(KeepStacks|KeepFrames) != 0 {
 		for i := range q.samples {
 			b.countObjects(w, &q.samples[i])
 		}

@@ -16,7 +16,7 @@ func (l *loader) merge(p *profile.Profile) {
 	bs := make([]*builder, len(l.workers))
 	for i, w := range l.workers {
 		bs[i] = w.b
-		w.b.cache, w.b.waiting = nil, nil
+		w.b.cache, w.b.objects, w.b.queue = nil, nil, frameQueue{}
 	}
 	threads := l.mergeThreads(p, bs)
 	var locs [][]int32

@@ -218,7 +218,6 @@ func (w *worker) batch(b *perfdata.Batch) {
 	}
 	if w.b != nil {
 		w.b.flush(w) // what waits points into nothing, but must be in order
-		w.b.flushStacks(w)
 	}
 }
 
