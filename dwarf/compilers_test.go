@@ -4,13 +4,16 @@ import (
 	"debug/elf"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/perfark/perfark/dwarf"
 	"github.com/perfark/perfark/objfile"
@@ -339,5 +342,70 @@ func TestConcurrent(t *testing.T) {
 	n := 0
 	if err := d.Functions(func(x dwarf.Func) bool { n++; return x.Start < x.End }); err != nil || n == 0 {
 		t.Errorf("%d functions, %v", n, err)
+	}
+}
+
+// TestDamaged flips bytes of the debug sections of real programs: nothing
+// panics, and no question takes long.
+func TestDamaged(t *testing.T) {
+	rounds := 60
+	if s := os.Getenv("PERFARK_DAMAGE_ROUNDS"); s != "" {
+		rounds, _ = strconv.Atoi(s)
+	}
+	b := build{needs: []string{"g++"}}
+	for _, version := range []string{"3", "4", "5"} {
+		dir := t.TempDir()
+		prog := b.run(t, dir, "g++ -g -O2 -gdwarf-"+version+" $T/shapes.cc -o prog", "prog")
+		f, _ := openDWARF(t, prog, objfile.DWARFOptions{})
+		addrs := codeAddresses(t, prog, f)
+		e, err := elf.Open(prog)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		secs := map[string][]byte{}
+		var names []string
+		var low uint64
+		for _, s := range e.Sections {
+			if strings.HasPrefix(s.Name, ".debug_") {
+				secs[s.Name], _ = s.Data()
+				names = append(names, s.Name)
+			}
+			if s.Name == ".init" {
+				low = s.Addr
+			}
+		}
+		rnd := rand.New(rand.NewPCG(7, 8))
+		for round := range rounds {
+			m := maps.Clone(secs)
+			for range 1 + rnd.IntN(20) {
+				name := names[rnd.IntN(len(names))]
+				data := slices.Clone(m[name])
+				switch at := rnd.IntN(len(data)); rnd.IntN(4) {
+				case 0:
+					data[at] ^= 1 << rnd.IntN(8)
+				case 1:
+					data[at] = 0xff
+				case 2:
+					data[at] = byte(rnd.IntN(256))
+				default:
+					copy(data[at:], []byte{0xff, 0xff, 0xff, 0x7f}[:rnd.IntN(4)+1])
+				}
+				m[name] = data
+			}
+			d, err := dwarf.New(sections(m), dwarf.Options{MinAddr: low})
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			var buf []dwarf.Frame
+			for k := 0; k < len(addrs); k += 7 {
+				buf, _ = d.Frames(addrs[k], buf[:0])
+			}
+			d.Functions(func(dwarf.Func) bool { return true })
+			if d := time.Since(start); d > 10*time.Second {
+				t.Errorf("version %s, round %d: %v", version, round, d)
+			}
+		}
 	}
 }
