@@ -857,7 +857,7 @@ func (p *printer) text(b []byte, s string) []byte {
 		return append(b, s...)
 	}
 	s = strings.ReplaceAll(s, p.o.Separator[:1], ".")
-	if s != "" && strings.IndexByte("=+-@", s[0]) >= 0 {
+	if s != "" && strings.IndexByte("=+-@", s[0]) >= 0 && strings.TrimLeft(s[1:], "0123456789.") != "" { // and no number
 		b = append(b, '\'')
 	}
 	return append(b, s...)
