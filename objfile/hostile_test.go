@@ -441,7 +441,7 @@ func TestCompressedModule(t *testing.T) {
 func fuzzSeeds() (out [][]byte) {
 	for _, big := range []bool{false, true} {
 		for _, class := range []int{32, 64} {
-			for _, m := range []Machine{MachineX86_64, Machine386, MachineARM, MachineAArch64, MachinePPC64} {
+			for _, m := range []Machine{MachineX86_64, Machine386, MachineARM, MachineAArch64, MachinePPC64, MachineMIPS, MachineRISCV, MachineS390, MachineSPARC64, MachineLoong} {
 				e := testELF{big: big, class: class, typ: TypeDyn, machine: m}
 				e.segments = []segment{{typ: ptLoad, flags: pfExec, vaddr: 0x1000, filesz: 0x1000, memsz: 0x1000}, {typ: ptNote, off: 0x40, filesz: 0x20}, {typ: ptDynamic, off: 0x40, filesz: 0x40}}
 				dyn, str := e.symtab(testSym{name: "puts", info: fn}, testSym{name: "exported", value: 0x1104, size: 4, info: fn, shndx: 1})
@@ -452,12 +452,13 @@ func fuzzSeeds() (out [][]byte) {
 					{name: ".note.gnu.build-id", section: section{typ: shtNote, flags: shfAlloc, addralign: 4}, data: []byte("\x04\x00\x00\x00\x04\x00\x00\x00\x03\x00\x00\x00GNU\x00abcd")},
 					{name: ".gnu_debuglink", section: section{typ: shtProgbits}, data: []byte("x.debug\x00\x01\x02\x03\x04")},
 					{name: ".plt", section: section{typ: shtProgbits, flags: shfAlloc | shfExec, addr: 0x1200}, data: []byte("\xff\x35\x02\x00\x00\x00\xff\x25\x04\x00\x00\x00\x0f\x1f\x40\x00\xff\x25\x02\x00\x00\x00\x68\x00\x00\x00\x00\xe9\xe0\xff\xff\xff")},
+					{name: mipsStubs, section: section{typ: shtProgbits, flags: shfAlloc | shfExec, addr: 0x1280}, data: make([]byte, 16)},
 					{name: ".opd", section: section{typ: shtProgbits, flags: shfAlloc, addr: 0x1300}, data: make([]byte, 24)},
-					{name: ".dynsym", section: section{typ: shtDynsym, flags: shfAlloc, link: 7, entsize: e.symEnt()}, data: dyn},
+					{name: ".dynsym", section: section{typ: shtDynsym, flags: shfAlloc, link: 8, entsize: e.symEnt()}, data: dyn},
 					{name: ".dynstr", section: section{typ: 3, flags: shfAlloc}, data: str},
-					{name: ".rela.plt", section: section{typ: shtRela, flags: shfAlloc, link: 6}, data: rela},
+					{name: ".rela.plt", section: section{typ: shtRela, flags: shfAlloc, link: 7}, data: rela},
 				}
-				e = program(e, 0x1100, 64, testSym{name: "_ZN1a1bEv", value: 0x1100, size: 8, info: fn, shndx: 1}, testSym{name: "y", value: 0x1110, info: fn, shndx: 1}, testSym{name: "d", value: 0x1300, info: fn, shndx: 5})
+				e = program(e, 0x1100, 64, testSym{name: "_ZN1a1bEv", value: 0x1100, size: 8, info: fn, shndx: 1}, testSym{name: "y", value: 0x1110, info: fn, shndx: 1}, testSym{name: "d", value: 0x1300, info: fn, shndx: 6})
 				out = append(out, e.bytes())
 			}
 		}
