@@ -77,14 +77,15 @@ func (r *resolver) openIndexes(ctx context.Context, t *task, obj *profile.Object
 			}
 		}
 	}
-	sf, err := r.get(ctx, store.Key{ID: want.ID, Kind: store.Index, Path: obj.Path})
-	if err == nil {
-		x.close = append(x.close, sf)
-		f, err := index.Open(sf, sf.Size)
-		if err != nil {
-			t.out.Warnings = append(t.out.Warnings, sf.Origin+": not used: "+err.Error())
-		} else {
-			use(f)
+	if !r.o.FilesOnly {
+		if sf, err := r.get(ctx, store.Key{ID: want.ID, Kind: store.Index, Path: obj.Path}); err == nil {
+			x.close = append(x.close, sf)
+			f, err := index.Open(sf, sf.Size)
+			if err != nil {
+				t.out.Warnings = append(t.out.Warnings, sf.Origin+": not used: "+err.Error())
+			} else {
+				use(f)
+			}
 		}
 	}
 	if len(files) == 0 && len(x.list) > 0 {

@@ -46,6 +46,10 @@ type Options struct {
 	// address of a BPF program. It is called by many goroutines.
 	BPFLine func(addr uint64) (file string, line int, ok bool)
 
+	// FilesOnly says that indexes in Source are not used: for whoever wants to
+	// know what the files can name.
+	FilesOnly bool
+
 	// Index keeps what was found out about objects; nil: nothing is kept. What
 	// took less than a few milliseconds is not kept, unless IndexAll is set.
 	Index    Indexes

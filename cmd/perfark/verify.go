@@ -145,7 +145,7 @@ func (c *verifyCmd) replay(ctx context.Context, arc *archive.Archive, name, data
 	v.Dangling = slices.DeleteFunc(v.Dangling, func(id string) bool {
 		return slices.ContainsFunc(v.Missing, func(m archive.Missing) bool { return m.ID.String() == id })
 	})
-	out, err := symbol.Resolve(ctx, res.Profile, symbol.Options{Source: arc, Workers: c.workers, Limits: c.limits})
+	out, err := symbol.Resolve(ctx, res.Profile, symbol.Options{Source: arc, Workers: c.workers, Limits: c.limits, FilesOnly: true})
 	if err != nil {
 		return nil, err
 	}
