@@ -16,7 +16,7 @@ type abbrev struct {
 	op0    uint32 // index of the first step in table.ops
 	nops   uint32
 	fixed  int32 // size of the values in bytes if all are of fixed size, else -1
-	sib    int32 // how many attributes up to the sibling, 0 if it has none
+	sib    int32 // 0: it has no sibling; if all values are of fixed size, where that is, and one more; else -1
 }
 
 // An abbrevKind says what is to be done with an entry when a unit is walked.
@@ -138,7 +138,7 @@ func (u *unit) parseAbbrevs(r *reader) *abbrevTable {
 }
 
 func (u *unit) parseAttrs(r *reader, t *abbrevTable, a *abbrev) {
-	code := false
+	code, sibling := false, int32(-1)
 	for {
 		at, form := r.uleb(), r.uleb()
 		v := attr{at: uint16(min(at, 0xffff)), form: uint16(min(form, 0xffff))}
@@ -175,11 +175,17 @@ func (u *unit) parseAttrs(r *reader, t *abbrevTable, a *abbrev) {
 		case atLowPC, atHighPC, atRanges, atEntryPC:
 			code = true
 		case atSibling:
-			a.sib = int32(a.nattrs)
+			a.sib = -1
+			if v.form == formRef4 && a.fixed >= 4 {
+				sibling = a.fixed - 4
+			}
 		}
 	}
 	if a.fixed > 1<<20 {
 		a.fixed = -1
+	}
+	if sibling >= 0 && a.fixed >= 0 {
+		a.sib = sibling + 1
 	}
 	switch a.tag {
 	case tagSubprogram:

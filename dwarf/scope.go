@@ -194,8 +194,19 @@ func (u *unit) parents(off uint64) ([]uint64, error) {
 // sibling passes over the values of an entry and returns where its sibling is, 0
 // if it does not say.
 func (u *unit) sibling(r *reader, a *abbrev) uint64 {
-	if a.sib == 0 {
+	switch {
+	case a.sib == 0:
 		u.skipEntry(r, a)
+		return 0
+	case a.sib > 0:
+		p := r.p
+		if u.skipEntry(r, a); r.bad {
+			return 0
+		}
+		x := reader{b: r.b[p+int(a.sib)-1:], big: r.big}
+		if v := uint64(x.u32()); v <= u.end-u.off {
+			return u.off + v
+		}
 		return 0
 	}
 	next := uint64(0)
