@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"regexp"
@@ -787,6 +788,12 @@ func (c *reportCmd) printStats(ctx context.Context, in *input) error {
 		return err
 	}
 	st := &res.Stats
+	lost := make([]uint64, len(st.Samples))
+	if st.Types[perfdata.RecordLostSamples] > 0 {
+		if lost, err = lostSamples(ctx, in); err != nil {
+			return err
+		}
+	}
 	if c.json {
 		types := make(map[string]uint64)
 		for t, n := range st.Types {
@@ -797,10 +804,11 @@ func (c *reportCmd) printStats(ctx context.Context, in *input) error {
 		type event struct {
 			Event   string `json:"event"`
 			Samples uint64 `json:"samples"`
+			Lost    uint64 `json:"lost_samples"`
 		}
 		events := []event{}
 		for i, n := range st.Samples {
-			events = append(events, event{in.Events()[i].Name, n})
+			events = append(events, event{in.Events()[i].Name, n, lost[i]})
 		}
 		if err := c.printJSON(map[string]any{"total": st.Total, "types": types, "other": st.Other, "bad": st.Bad, "events": events}); err != nil {
 			return err
@@ -823,9 +831,50 @@ func (c *reportCmd) printStats(ctx context.Context, in *input) error {
 	for i, n := range st.Samples {
 		if n > 0 || !c.skipEmpty {
 			fmt.Fprintf(w, "%s stats:\n%16s events: %10d\n", escape.Name(in.Events()[i].Name), "SAMPLE", n)
+			if lost[i] > 0 {
+				fmt.Fprintf(w, "%16s events: %10d\n", "LOST_SAMPLES", lost[i])
+			}
 		}
 	}
 	return c.lossError(in, res)
+}
+
+// lostSamples counts the samples that the kernel lost of each event.
+func lostSamples(ctx context.Context, in *input) ([]uint64, error) {
+	of := make(map[uint64]int)
+	for i, e := range in.Events() {
+		for _, id := range e.IDs {
+			of[id] = i
+		}
+	}
+	lost := make([]uint64, len(in.Events()))
+	d := perfdata.NewDecoder(in.File)
+	batches := in.Batches(ctx)
+	defer batches.Close()
+	for {
+		b, err := batches.Next()
+		if errors.Is(err, io.EOF) {
+			return lost, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := 0; i+8 <= len(b.Data); {
+			typ, _, size := perfdata.RecordHeader(b.Data[i:], in.Header().Big)
+			if size < 8 || size > len(b.Data)-i {
+				break
+			}
+			if typ == perfdata.RecordLostSamples {
+				if r, err := d.Decode(b.Data[i:i+size], b.At(i)); err == nil {
+					if l, ok := r.(*perfdata.Lost); ok && of[l.ID] < len(lost) {
+						lost[of[l.ID]] += l.Count // without an id: the first
+					}
+				}
+			}
+			i += size
+		}
+		b.Release()
+	}
 }
 
 // lossError says on standard error what of a recording was lost, by place, and
