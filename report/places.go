@@ -23,7 +23,6 @@ type places struct {
 	first    []int32    // by location: its first frame's place; nil if there are none at all
 	dsos     []dsoRank  // by object, then for no object: in user space, in the kernel
 	srclines []int32    // by place: rank of the text; nil until asked for
-	texts    []string   // of srclines, by rank
 }
 
 // A placeRef is a frame of a location.

@@ -502,13 +502,13 @@ func (p *printer) cell(b []byte, row, c int) ([]byte, int) {
 // percent appends a percentage, right-justified unless a separator stands
 // between the columns.
 func (p *printer) percent(b []byte, v float64, width, color int) ([]byte, int) {
-	b = append(b, ' ')
 	start, end := "", ""
 	if p.o.Color {
 		start, end = percentColor(v)
 		b = append(b, start...)
 		color += len(start) + len(end)
 	}
+	b = append(b, ' ')
 	if p.o.Separator == "" {
 		digits := len("0.00")
 		for x := 10.0; x <= v+0.005 && digits < 20; x *= 10 {
