@@ -116,7 +116,7 @@ func (u *unit) codeOf() (*unitCode, error) {
 	if c := u.code.Load(); c != nil {
 		return c, nil
 	}
-	if err := u.root(); err != nil {
+	if err := u.open(); err != nil {
 		return nil, err
 	}
 	c := &unitCode{}

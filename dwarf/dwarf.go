@@ -201,7 +201,7 @@ func (d *Data) share(sec int, n int) error {
 	factor, more := int64(8), int64(8<<20)
 	switch sec {
 	case secAbbrev:
-		factor, more = 2, 1<<20 // a table takes ten times its size in memory
+		factor, more = 3, 1<<20 // a table takes ten times its size in memory
 	case secRanges, secRnglists:
 		factor = 24 // see rangeList
 	}

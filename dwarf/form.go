@@ -143,11 +143,13 @@ func (l layout) skip(r *reader, form uint16) {
 }
 
 // value reads the value of an attribute.
-func (u *unit) value(r *reader, a attr) value {
+func (u *unit) value(r *reader, a attr) value { return u.table.value(u.layout, r, a) }
+
+func (t *abbrevTable) value(l layout, r *reader, a attr) value {
 	if a.form == formImplicitConst {
-		return value{form: a.form, u: uint64(u.table.implicit[a.implicit])}
+		return value{form: a.form, u: uint64(t.implicit[a.implicit])}
 	}
-	return u.layout.read(r, a.form)
+	return l.read(r, a.form)
 }
 
 // read reads a value. Blocks are passed over: nothing that is wanted has one.

@@ -108,7 +108,7 @@ func (u *unit) readName(off uint64) (name, error) {
 // holder returns the unit that holds an entry.
 func (u *unit) holder(at ref) (*unit, error) {
 	if at.d == u.d && at.off >= u.die && at.off < u.end {
-		return u, u.root()
+		return u, u.open()
 	}
 	return at.d.unitAt(at.off)
 }
