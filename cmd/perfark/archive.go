@@ -68,6 +68,7 @@ or the archive could not be written: then there is no file, and an older one sta
 		Example: `  perfark archive                                  # perf.data to perf.data.tar.bz2
   perfark archive --format zst -o out.tar.zst app.data
   perfark archive --all --debug-info hot app.data  # one file, to be opened in place
+  perfark archive --all --slim app.data            # a small one, for this recording alone
   perfark archive --dry-run                        # what would go in, and what is missing`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if c.unpack {
