@@ -38,6 +38,7 @@ type recordingDoctor struct {
 	list  []Finding
 	total uint64         // samples
 	pkgs  map[string]pkg // by path: the packages that own objects on this host
+	lack  []pkg          // those whose debug files would help
 }
 
 // Findings says what the recording lacks, most samples first. The error is
@@ -105,6 +106,11 @@ func (d *recordingDoctor) objects() {
 		}
 	}
 	d.lines()
+	if len(d.lack) > 1 {
+		f := Finding{Kind: Symbols, Level: Note, What: "the debug packages of all of these at once"}
+		f.fix(d.Host.install(d.lack...), "")
+		d.list = append(d.list, f)
+	}
 }
 
 // unnamed explains the unnamed frames of an object.
@@ -186,6 +192,9 @@ func (d *recordingDoctor) unnamed(x *symbol.ObjectOutcome) {
 // debugFiles says how to get the debug files of an object.
 func (d *recordingDoctor) debugFiles(f *Finding, obj *profile.Object) {
 	if p, ok := d.pkgs[obj.Path]; ok {
+		if !slices.Contains(d.lack, p) {
+			d.lack = append(d.lack, p)
+		}
 		f.fix(d.Host.install(p), "the package is "+p.name)
 	} else if d.pkgs == nil || !d.OS.listed() {
 		if cmd := d.OS.installElsewhere(obj.Path, obj.BuildID); cmd != "" && strings.HasPrefix(obj.Path, "/") {

@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"bytes"
+	"context"
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -220,4 +222,32 @@ func TestFramePointers(t *testing.T) {
 			t.Errorf("%s: found %v\n%s", tt.flag, found, strings.Join(examine(t, one, Recording{Here: true, Source: store.OneFile(prog)}), "\n"))
 		}
 	}
+}
+
+// A programs is a Source of programs by their recorded path.
+type programs map[string]string
+
+func (p programs) Get(ctx context.Context, k store.Key) (*store.File, error) {
+	if name, ok := p[k.Path]; ok && k.Kind == store.ELF {
+		return store.OneFile(name).Get(ctx, k)
+	}
+	return nil, fs.ErrNotExist
+}
+
+// The packages of several objects can be installed by one command.
+func TestPackagesAtOnce(t *testing.T) {
+	src := "__attribute__((noinline)) static int f(int x) { return x * 3; }\nint main(int c, char **v) { return f(c); }\n"
+	text, files := "", programs{}
+	for i, name := range []string{"env", "ceph-osd"} {
+		id := strings.Repeat([]string{"a1", "b2"}[i], 20)
+		files["/usr/bin/"+name] = perftest.CC(t, name, src, "-s", "-Wl,--build-id=0x"+id)
+		text += strings.NewReplacer("START", []string{"0x10000", "0x20000"}[i], "ID", id, "NAME", name).Replace(`
+			mmap2 pid=1 tid=1 start=START len=0x1000 pgoff=0x1000 prot=5 id=ID name=/usr/bin/NAME
+			sample ip=START pid=1 tid=1
+		`)
+	}
+	got := examine(t, text, Recording{Here: true, Host: tree{}.host(t), Source: files})
+	wantLine(t, got, "1 sample symbols loss: /usr/bin/env: stripped", "the package is coreutils")
+	wantLine(t, got, "1 sample symbols loss: /usr/bin/ceph-osd: stripped", "| sudo apt install ceph-osd-dbg (the package is ceph-osd)")
+	wantLine(t, got, " symbols note: the debug packages of all of these at once", "sudo apt install ceph-osd-dbg coreutils-dbgsym")
 }
