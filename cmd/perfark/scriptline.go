@@ -514,7 +514,9 @@ func (sp *scriptPrinter) branches(b []byte, s *scriptSample, f field) []byte {
 	for i := range s.Branches {
 		br := &s.Branches[i]
 		from, to := at(s.from, i), at(s.to, i)
-		b = append(b, ' ')
+		if f&fieldBrstack != 0 || f&fieldBrstackSym == 0 {
+			b = append(b, ' ')
+		}
 		b = sp.branchEnd(b, from, br.From, f)
 		b = append(b, '/')
 		b = sp.branchEnd(b, to, br.To, f)
@@ -544,7 +546,7 @@ func (sp *scriptPrinter) branchEnd(b []byte, l *profile.Location, ip uint64, f f
 
 // branchTypes are the names of perf_branch_entry.type.
 var branchTypes = [...]string{
-	"-", "COND", "UNCOND", "IND", "CALL", "IND_CALL", "RET", "SYSCALL", "SYSRET", "COND_CALL", "COND_RET",
+	"", "COND", "UNCOND", "IND", "CALL", "IND_CALL", "RET", "SYSCALL", "SYSRET", "COND_CALL", "COND_RET",
 	"ERET", "IRQ", "SERROR", "NO_TX", "",
 }
 
@@ -570,7 +572,8 @@ func appendBranchFlags(b []byte, flags uint64) []byte {
 	b = append(b, c, '/')
 	b = strconv.AppendUint(b, flags>>4&0xffff, 10)
 	b = append(b, '/')
-	return append(b, branchTypes[flags>>20&15]...)
+	b = append(b, branchTypes[flags>>20&15]...)
+	return append(b, ' ')
 }
 
 // sampleWeight returns the weight of a sample: of the newer kind of record the
