@@ -189,6 +189,8 @@ type Extra struct {
 	From, To     int32  // locations
 	BranchFlags  uint64 // the bits of perf_branch_entry behind from and to
 	BranchCycles uint16 // since the branch before; 0: unknown
+
+	Text string // what the data of a tracepoint says; bytes
 }
 
 // Lost counts what the profile lacks.

@@ -99,6 +99,8 @@ func (b *builder) extraDim(d *dim) {
 		value(false, func(e *profile.Extra) uint64 { return e.Cgroup })
 	case Cgroup:
 		name(b.cgroup)
+	case Trace:
+		name(func(e *profile.Extra) string { return cmp.Or(e.Text, "N/A") })
 	case Time:
 		value(false, func(e *profile.Extra) uint64 { return e.Time })
 	case CodePageSize:

@@ -224,7 +224,7 @@ func (p *printer) longest(k Key) (width int, bare bool) {
 	case Symbol:
 		return p.longestSymbol()
 	case Comm, PID, TID, Cgroup, DSOFrom, DSOTo, DSOData, SymbolFrom, SymbolTo, SymbolData, CacheLine, SrclineFrom, SrclineTo, Parent,
-		DSO, SymbolCode, Srcline, Srcfile, SymbolOffset, Addr, AddrFrom, AddrTo:
+		DSO, SymbolCode, Srcline, Srcfile, SymbolOffset, Addr, AddrFrom, AddrTo, Trace:
 	default:
 		return 0, false
 	}
@@ -695,6 +695,8 @@ func (b *builder) extraText(s *profile.Sample, l *profile.Location, k Key) strin
 		return transactionText(e.Transaction)
 	case Cgroup:
 		return escape.Name(b.cgroup(e))
+	case Trace:
+		return escape.Name(cmp.Or(e.Text, "N/A"))
 	case CgroupID:
 		return fmt.Sprintf("0/%#x", e.Cgroup)
 	case Time:

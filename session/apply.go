@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/perfark/perfark/perfdata"
 	"github.com/perfark/perfark/profile"
@@ -30,6 +31,7 @@ type loader struct {
 	kernels     map[int32]*space // by machine
 	guests      map[int32]*space // user space of guests, by machine
 	comms       []string
+	texts       *atomic.Int64 // bytes of Extra.Text
 	commIDs     map[string]int32
 	ksyms       map[int32]int32 // mapping of a KSYMBOL → what it covered, or none
 	cgroups     map[uint64]string
@@ -78,6 +80,7 @@ func newLoader(f *perfdata.File, o Options) *loader {
 		f:       f,
 		o:       o,
 		objects: newObjects(),
+		texts:   new(atomic.Int64),
 		atlas:   newAtlas(),
 		procs:   map[int32]*process{},
 		threads: map[int32]*thread{},

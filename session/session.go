@@ -48,10 +48,11 @@ const (
 	KeepNamespace    // NSDev and NSIno
 	KeepDataPageSize // DataPageSize
 	KeepCodePageSize // CodePageSize
+	KeepText         // Text: see Options.Text
 
 	// keepSample are those that need more of a sample than its fixed fields.
 	keepSample = KeepAddr | KeepPhysAddr | KeepDataSrc | KeepWeight | KeepTransaction | KeepCgroup |
-		KeepDataPageSize | KeepCodePageSize
+		KeepDataPageSize | KeepCodePageSize | KeepText
 	keepExtra = keepSample | KeepTime | KeepNamespace
 )
 
@@ -68,6 +69,11 @@ type Options struct {
 	// nanoseconds; 0 keeps them as they are, which makes nearly every sample
 	// one of its own.
 	TimeQuantum uint64
+
+	// Text tells what the raw data of a sample of an event says, for KeepText.
+	// It is called by many goroutines. Of all texts together 256 MiB are kept,
+	// of one the first 4 KiB.
+	Text func(event int, raw []byte) string
 
 	// Branches makes a sample of period 1 of every entry of a branch stack, as
 	// perf report -b does: Sample.Location and Extra.To are where it went,

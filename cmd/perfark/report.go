@@ -362,6 +362,8 @@ func keepOf(key report.Key) session.Keep {
 		return session.KeepNamespace
 	case report.Time:
 		return session.KeepTime
+	case report.Trace:
+		return session.KeepText
 	case report.CodePageSize:
 		return session.KeepCodePageSize
 	case report.SymbolData, report.DSOData:
@@ -411,8 +413,10 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 		sort = report.DefaultBranchSort
 	case c.memory:
 		sort = report.DefaultMemSort
+	case tracepoints(in.File):
+		sort = report.DefaultTraceSort
 	}
-	if special && o.Sort == nil && o.Fields == nil {
+	if (special || sort[0] == report.Trace) && o.Sort == nil && o.Fields == nil {
 		o.Sort = sort
 	}
 	parents := slices.Contains(slices.Concat(o.Sort, o.Fields, c.extra), report.Parent)
@@ -496,6 +500,9 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 	}
 	c.addFields(&o)
 	so := session.Options{Workers: c.workers, Keep: keep(o), TimeQuantum: quantum, Branches: c.branches}
+	if so.Keep&session.KeepText != 0 {
+		so.Text = c.traceText(in)
+	}
 	if so.Filter, err = c.dropFilter(ctx, in.File); err != nil {
 		return err
 	}

@@ -170,3 +170,22 @@ func likeDiff(got, want map[string]int) string {
 	}
 	return b.String()
 }
+
+// Recordings of tracepoints alone are shown by what the tracepoints say.
+func TestReportTracepointsLikePerf(t *testing.T) {
+	data := perftest.Record(t, "-q", "-e", "sched:sched_process_exec,sched:sched_process_fork", "sh", "-c", "ls > /dev/null; ls | cat > /dev/null")
+	home := t.TempDir()
+	for _, args := range []string{"", "-s comm,trace", "-s trace,pid -n", "-s sym"} {
+		t.Run(args, func(t *testing.T) {
+			list := strings.Fields(args)
+			code, out, errText := runArgs(t, "", append([]string{"report", "-i", data, "--no-pager"}, list...)...)
+			if code != 0 {
+				t.Fatalf("exit status %d: %s", code, errText)
+			}
+			want := perftest.PerfIn(t, home, home, nil, append([]string{"report", "-i", data, "--stdio"}, list...)...).Stdout
+			if got, want := likeBlocks(out), likeBlocks(want); !maps.Equal(got, want) {
+				t.Errorf("blocks that differ:\n%s", likeDiff(got, want))
+			}
+		})
+	}
+}
