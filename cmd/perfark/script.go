@@ -26,17 +26,19 @@ type scriptCmd struct {
 	hideChains bool
 	maxStack   int
 	inline     bool
-	stopAt     []string
-	show       showFlags
-	kernelPath bool
-	ns         bool
-	relative   bool
-	delta      bool
-	fullSource bool
-	header     bool
-	headerOnly bool
-	info       bool
-	workers    int
+
+	inlineGiven *bool
+	stopAt      []string
+	show        showFlags
+	kernelPath  bool
+	ns          bool
+	relative    bool
+	delta       bool
+	fullSource  bool
+	header      bool
+	headerOnly  bool
+	info        bool
+	workers     int
 }
 
 // defaultMaxStack is how many frames of a call chain are shown: as many as the
@@ -88,7 +90,7 @@ Exit status: 0 all samples are printed; 3 a part of the recording was lost.`,
 	fs.StringArrayVarP(&c.fields, "fields", "F", nil, "print the columns `FIELDS`; may be repeated")
 	fs.BoolVarP(&c.hideChains, "hide-call-graph", "G", false, "print the address of a sample, not its call chain")
 	fs.IntVar(&c.maxStack, "max-stack", 0, "print at most `N` frames of a call chain (default: 127)")
-	addSwitch(fs, &c.inline, "inline", "", false, "print inlined functions in call chains")
+	c.inlineGiven = addSwitch(fs, &c.inline, "inline", "", false, "print inlined functions in all call chains (default: in unwound ones)")
 	fs.StringSliceVar(&c.stopAt, "stop-bt", nil, "end call chains at the functions `SYMBOLS`")
 	c.addScriptFilters(fs)
 	c.addSymbolNameFlags(fs)
@@ -167,6 +169,11 @@ func (c *scriptCmd) run(ctx context.Context, name string) error {
 	chains := !c.hideChains && slices.ContainsFunc(in.Events(), func(e perfdata.Event) bool {
 		return e.Attr.SampleType&perfdata.SampleCallchain != 0
 	})
+	if !*c.inlineGiven { // as perf
+		c.inline = slices.ContainsFunc(in.Events(), func(e perfdata.Event) bool {
+			return e.Attr.SampleType&perfdata.SampleStackUser != 0
+		})
+	}
 	if err := parser.bind(in.Events(), chains); err != nil {
 		return fmt.Errorf("%s: %w", in.Name(), err)
 	}

@@ -408,6 +408,10 @@ func (sp *scriptPrinter) inlined(b []byte, l *profile.Location, fs []profile.Fra
 			b = append(b, "[unknown]"...)
 		default:
 			b = append(b, sp.names[fn]...)
+			if f&fieldSymoff != 0 && l.Func >= 0 {
+				b = append(b, "+0x"...)
+				b = strconv.AppendUint(b, l.Addr-sp.p.Functions[l.Func].Start, 16)
+			}
 		}
 	}
 	if f&fieldDSO != 0 && last {
