@@ -68,6 +68,7 @@ func (p *part) slimmable() bool {
 type need struct {
 	code    []objfile.Span // in the file, as it was mapped
 	offsets []uint64       // of its locations in that file
+	all     bool           // it holds another object, and is kept as it is
 }
 
 // Around an address that no function holds, so much of the code is kept, in
@@ -89,6 +90,11 @@ func (pl *Plan) needs() map[string]*need {
 		return out[k]
 	}
 	p := pl.profile
+	for i := range p.Objects {
+		if o := &p.Objects[i]; o.Container != "" && o.Outer >= 0 {
+			at(o.Outer).all = true
+		}
+	}
 	for i := range p.Functions {
 		fn := &p.Functions[i]
 		if fn.Object < 0 || fn.Inlined || fn.End <= fn.Start || fn.End > 1<<62 {
@@ -134,6 +140,9 @@ func (pl *Plan) slimPart(it *item, p *part, needs map[string]*need) {
 	n := needs["id "+string(it.id)]
 	if n == nil || it.id == "" {
 		n = needs["path "+it.path]
+	}
+	if n != nil && n.all {
+		return
 	}
 	o := objfile.SlimOptions{AllCode: true, AllDebug: true, More: p.trace.spans()}
 	if n != nil && it.kind == profile.KindFile {
