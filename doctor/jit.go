@@ -21,7 +21,7 @@ type runtime struct {
 var runtimes = []runtime{
 	{"Java", []string{"libjvm.so", "libj9jit"}, []Fix{
 		{"java -XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit …", "JDK 17 and later"},
-		{"java -XX:+PreserveFramePointer -agentpath:/usr/lib/libperf-jvmti.so … with perf record -k mono", "any JDK; the agent comes with perf"},
+		{"java -XX:+PreserveFramePointer -agentpath:PATH/libperf-jvmti.so … with perf record -k mono", "any JDK; the agent comes with perf, in a package of its own or with its sources"},
 	}},
 	{".NET", []string{"libcoreclr.so"}, []Fix{{"DOTNET_PerfMapEnabled=1 dotnet …", ""}}},
 	{"Erlang", []string{"beam.smp"}, []Fix{{"erl +JPperf true …", "OTP 25 and later"}}},

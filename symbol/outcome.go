@@ -74,7 +74,7 @@ func (r Reason) hint(path string) string {
 	case NoVDSO:
 		return "on the host that recorded, with the same kernel: perfark archive"
 	case NoPerfMap:
-		return "let the run time write /tmp/perf-PID.map: java -XX:+DumpPerfMapAtExit, node --perf-basic-prof, python -X perf; or a jitdump: perf record -k mono node --perf-prof"
+		return "let the run time write /tmp/perf-PID.map: java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node --perf-basic-prof, python -X perf; or a jitdump: perf record -k mono node --perf-prof"
 	case Memfd:
 		return "archive while the process lives: perfark archive"
 	case NoMapping:
