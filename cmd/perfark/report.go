@@ -161,6 +161,10 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	fs.BoolVar(&c.tasks, "tasks", false, "print the tree of the threads")
 	fs.BoolVar(&c.mmaps, "mmaps", false, "print the tree of the threads, and what they mapped")
 	addJobsFlag(cmd, &c.workers)
+	completeFlags(cmd, map[string]func() []string{
+		"sort": sortKeys, "fields": sortKeys, "call-graph": callGraphWords,
+		"percentage": oneOf("absolute", "relative"), "stdio-color": oneOf("always", "never", "auto"),
+	})
 	return cmd
 }
 
@@ -401,7 +405,7 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 	if !*c.given.branches {
 		c.branches = in.Header().Has(perfdata.FeatureBranchStack) && have&perfdata.SampleBranchStack != 0 && !dumps && !c.memory
 	} else if c.branches && have&perfdata.SampleBranchStack == 0 {
-		return errors.New("Selected -b but no branch data. Did you call perf record without -b?")
+		return &multiError{"Selected -b but no branch data. Did you call perf record without -b?"}
 	}
 	o.Memory, o.SortOrder = c.memory, c.sort
 	special := c.branches || c.memory
@@ -431,7 +435,7 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 	}
 	o.Children = c.children && chains && !special && !c.hierarchy
 	if parents && !chains {
-		return errors.New("Selected --sort parent, but no callchain data. Did you call 'perf record' without -g?")
+		return &multiError{"Selected --sort parent, but no callchain data. Did you call 'perf record' without -g?"}
 	}
 	c.chains = parents
 	g := &c.graph
@@ -458,7 +462,7 @@ func (e *multiError) Error() string { return strings.Join(*e, "\n") }
 func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) error {
 	for _, list := range []string{c.sort, c.fields} {
 		if list == "help" {
-			for k := report.Key(0); !strings.HasPrefix(k.String(), "key "); k++ {
+			for _, k := range sortKeys() {
 				fmt.Fprintln(c.stdout, k)
 			}
 			return nil

@@ -110,6 +110,7 @@ Exit status: 0 all samples are printed; 3 a part of the recording was lost.`,
 	fs.BoolVar(&c.headerOnly, "header-only", false, "print the header of the recording alone")
 	fs.BoolVarP(&c.info, "show-info", "I", false, "print the long sections of the header too")
 	addJobsFlag(cmd, &c.workers)
+	completeFlags(cmd, map[string]func() []string{"fields": func() []string { return strings.Split(fieldList(), ", ") }})
 	return cmd
 }
 
