@@ -9,6 +9,10 @@
 // samples, on all cores and in no order, and looks each address up in the
 // state at the sample's time. No file but the recording is read.
 //
+// Result.Stacks reads the samples once more, when their locations have names,
+// and makes the stacks by these. Result.Walk yields the records one by one, in
+// the order of time.
+//
 // The rules by which records change the state are those of perf
 // (tools/perf/util/machine.c, thread.c, map.c); docs/session.md says where
 // they differ and why.
