@@ -450,7 +450,7 @@ func (p *printer) row(b []byte, n int) []byte {
 // too.
 func padded(k Key) bool {
 	switch k {
-	case Symbol, SymbolOffset, SymbolFrom, SymbolTo, SymbolData, SymbolCode, CacheLine, Locked, Blocked, AddrFrom, AddrTo, Cgroup, CgroupID, Time:
+	case Symbol, SymbolOffset, SymbolFrom, SymbolTo, SymbolData, SymbolCode, CacheLine, Locked, Blocked, AddrFrom, AddrTo, Cgroup, CgroupID, Time, Trace:
 		return false
 	}
 	return !k.counts()
@@ -503,7 +503,7 @@ func (p *printer) cell(b []byte, row, c int) ([]byte, int) {
 // between the columns.
 func (p *printer) percent(b []byte, v float64, width, color int) ([]byte, int) {
 	start, end := "", ""
-	if p.o.Color {
+	if p.o.Color && p.o.Separator == "" {
 		start, end = percentColor(v)
 		b = append(b, start...)
 		color += len(start) + len(end)
