@@ -12,7 +12,7 @@ LDFLAGS     := -s -w -X main.release=$(VERSION)
 # unpacked already.
 CORPUS_TAR  ?= ../shared/corpus/corpus.tar.xz
 
-.PHONY: build demo test fuzz bench bench-quick man clean
+.PHONY: build demo test fuzz bench bench-quick agreement man clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/perfark ./cmd/perfark
@@ -38,6 +38,11 @@ bench: build
 bench-quick: build
 	bench/inputs.sh bench/out small
 	$(GO) run ./bench -dir bench/out -perfark bin/perfark -quick
+
+# Names against perf's, every symbol of the 50 largest shared libraries here; and
+# the tests of names that make test cuts short.
+agreement:
+	PERFARK_AGREEMENT=50 $(GO) test ./objfile -run 'TestAgreement|TestPerf$$|TestCross|TestLayouts|TestDemangleFilt' -v -timeout 60m
 
 man: build
 	bin/perfark man bin/man

@@ -126,9 +126,9 @@ func (pl *Plan) readPart(ctx context.Context, p *part, seen io.Writer) error {
 // fresh opens the file of p again.
 func (pl *Plan) fresh(ctx context.Context, p *part) (*store.File, error) {
 	f, err := pl.get(ctx, p.key)
-	if err == nil && p.keep != nil {
+	if err == nil && p.slim != nil {
 		// Its tables may have moved: what is kept now is kept whole.
-		p.keep, p.original = nil, nil
+		p.slim, p.original = nil, nil
 	}
 	if err != nil || p.whole == 0 {
 		return f, err
@@ -240,7 +240,7 @@ func (c *reading) identify(r io.ReaderAt, name string, l decode.Limits) {
 		return
 	}
 	c.elf = true
-	c.id, c.goID, c.quality, c.slim = x.BuildID(), x.GoID(), x.Quality(), x.Slim()
+	c.id, c.goID, c.quality, c.slim = x.BuildID(), x.GoID(), x.Quality(), x.IsSlim()
 	c.debuglink, c.crc, _ = x.Debuglink()
 	c.altlink, c.altID, _ = x.Altlink()
 }

@@ -88,6 +88,8 @@ func (p *packed) file(kind store.Kind, b []byte) *packed {
 	name := Name(ObjectName(string(o.Paths[0]), o.ID, sumHex(b), kind))
 	if kind == store.PerfMap {
 		name = Name(PerfMapName(o.PID))
+	} else if kind == store.JITDump {
+		name = Name(JITDumpName(o.PID, sumHex(b)))
 	}
 	o.Files = append(o.Files, File{Kind: kind, Name: name, Size: int64(len(b)), SHA256: sumHex(b)})
 	p.files[name] = b
@@ -157,6 +159,8 @@ func sampleOf(n int) *packed {
 	p.object(Object{ID: testID(3), Kind: "vdso", Paths: []Name{"[vdso]"}}).file(store.VDSO, elfWith(testID(3), "vdso"))
 	p.object(Object{Kind: "file", Paths: []Name{"/opt/noid"}, Unverified: true}).file(store.ELF, elfWith("", "no id"))
 	p.object(Object{Kind: "perfmap", Paths: []Name{"/tmp/perf-77.map"}, PID: 77, Unverified: true}).file(store.PerfMap, []byte("1000 10 jitted\n"))
+	p.object(Object{Kind: "jitdump", Paths: []Name{"/tmp/jit-9.dump"}, PID: 77, Unverified: true}).file(store.JITDump, []byte("JiTD and so on"))
+	p.object(Object{Kind: "file", Paths: []Name{"/opt/inode"}, Unverified: true, Inodes: []Inode{{8, 1, 1234, 5}}}).file(store.ELF, elfWith("", "by its inode"))
 	for i, name := range oddNames {
 		p.object(Object{ID: testID(100 + i), Kind: "file", Paths: []Name{Name(name)}}).file(store.ELF, elfWith(testID(100+i), name))
 	}
@@ -397,6 +401,13 @@ func TestGet(t *testing.T) {
 		{store.Key{Kind: store.ELF, Path: "/usr/bin/app"}, ""}, // has an id: not by its path
 		{store.Key{Kind: store.PerfMap, PID: 77}, "perf-77.map"},
 		{store.Key{Kind: store.PerfMap, PID: 78}, ""},
+		{store.Key{Kind: store.JITDump, PID: 77, Path: "/tmp/jit-9.dump"}, ".dump"},
+		{store.Key{Kind: store.JITDump, PID: 78, Path: "/tmp/jit-9.dump"}, ""},
+		{store.Key{Kind: store.JITDump, PID: 77, Path: "/tmp/jit-10.dump"}, ""},
+		{store.Key{Kind: store.ELF, Path: "/opt/inode"}, "/elf"},
+		{store.Key{Kind: store.ELF, Path: "/opt/inode", Maj: 8, Min: 1, Ino: 1234, InoGen: 5}, "/elf"},
+		{store.Key{Kind: store.ELF, Path: "/opt/inode", Maj: 8, Min: 1, Ino: 1234, InoGen: 6}, ""},
+		{store.Key{Kind: store.ELF, Path: "/opt/inode", Maj: 8, Min: 2, Ino: 1234, InoGen: 5}, ""},
 		{store.Key{ID: twin, Kind: store.ELF, Path: "/bin/y"}, "bin/y/" + twin.String() + "/elf"},
 		{store.Key{ID: twin, Kind: store.ELF, Path: "/bin/z"}, ""},
 		{store.Key{ID: testID(51), Kind: store.ELF}, ""},
@@ -413,7 +424,7 @@ func TestGet(t *testing.T) {
 			t.Errorf("%v: %+v, error %v; want %q", tt.k, f, err, tt.want)
 			continue
 		}
-		if f.Unverified != (tt.k.ID == "" && tt.k.Kind != store.PerfMap) {
+		if f.Unverified != (tt.k.ID == "" && !isLog(tt.k.Kind)) {
 			t.Errorf("%v: unverified %v", tt.k, f.Unverified)
 		}
 	}

@@ -74,7 +74,7 @@ func (pl *Plan) objects() []Object {
 
 // file is the entry of a part in the manifest.
 func (pl *Plan) file(o Object, g []*item, p *part) File {
-	f := File{Kind: p.kind, Size: p.reading.size, SHA256: p.reading.sum, Origin: Name(origin(p.file)), Whole: p.whole, Slim: p.keep != nil || p.reading.slim}
+	f := File{Kind: p.kind, Size: p.reading.size, SHA256: p.reading.sum, Origin: Name(origin(p.file)), Whole: p.whole, Slim: p.slim != nil || p.reading.slim}
 	switch p.kind {
 	case store.PerfMap:
 		f.Name = Name(PerfMapName(g[0].pid))

@@ -104,8 +104,12 @@ func TestPackIndex(t *testing.T) {
 		}
 		defer pl.Close()
 		name := filepath.Join(dir, "out.tar.zst")
-		if _, err := pl.Pack(t.Context(), name, PackOptions{EncodeOptions: EncodeOptions{Format: Zstd, Workers: workers}}); err != nil {
+		res, err := pl.Pack(t.Context(), name, PackOptions{EncodeOptions: EncodeOptions{Format: Zstd, Workers: workers}})
+		if err != nil {
 			t.Fatal(err)
+		}
+		if c := res.Outcome.Coverage; c.FramesNamed != 0 {
+			t.Errorf("%v: it is of what the files name, which have no symbols", c)
 		}
 		b, err := os.ReadFile(name)
 		if err != nil {

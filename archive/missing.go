@@ -141,7 +141,7 @@ func (pl *Plan) explainAbsence(m *Missing, it *item) {
 	case it.kind == profile.KindPerfMap:
 		m.Reason = "no-map"
 		m.Detail = fmt.Sprintf("there is no /tmp/perf-%d.map: the program wrote none, or it is gone", it.pid)
-		m.Hint = "node --perf-basic-prof, java -XX:+DumpPerfMapAtExit, PYTHONPERFSUPPORT=1 and the like make one; then record again"
+		m.Hint = "node --perf-basic-prof, java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, PYTHONPERFSUPPORT=1 and the like make one; then record again"
 	case inMemory(it.path):
 		m.Reason = "memfd"
 		m.Detail = "lived in memory only, and no process that runs has it mapped"

@@ -122,9 +122,9 @@ type part struct {
 	reading reading // after collect
 	wantID  buildid.ID
 
-	keep     []objfile.Span // parts of the file that are kept, if it is made slim; else nil
-	original io.ReaderAt    // the whole file then
-	trace    *trace         // while it is found out what is needed of it
+	slim     *objfile.Slimming // what is kept of the file, if it is made slim; else nil
+	original io.ReaderAt       // the whole file then
+	trace    *trace            // while it is found out what is needed of it
 }
 
 // NewPlan finds the files of all objects that have a frame in the profile of
@@ -275,6 +275,7 @@ func (pl *Plan) findDebug(ctx context.Context, it *item) {
 			return
 		}
 	}
+	pl.findInside(ctx, it)
 	from := it.parts[0].file
 	if x := pl.findOwnDebug(ctx, it); x != nil {
 		from = x.parts[0].file
@@ -286,14 +287,19 @@ func (pl *Plan) findDebug(ctx context.Context, it *item) {
 		if from == it.parts[0].file {
 			at = it.path
 		}
-		pl.findShared(ctx, r, path.Dir(at))
+		pl.findShared(ctx, r, from, path.Dir(at))
 	}
+	pl.findSplit(ctx, it, from)
 	if fi, err := os.Lstat(it.path); err != nil || it.parts[0].file.Info == nil || !os.SameFile(fi, it.parts[0].file.Info) {
 		return // of a copy nothing can be said about its neighbours
 	}
 	// Nothing in files of split DWARF can be checked here: they go in as what
 	// has no id, and the reader of DWARF compares its own.
 	for _, f := range beside(it.path) {
+		if slices.ContainsFunc(pl.items, func(x *item) bool { return x.extra && x.path == f.Origin }) {
+			f.Close()
+			continue
+		}
 		x := &item{object: profile.None, path: f.Origin, extra: true, unverified: true}
 		if pl.append(x, &part{kind: store.ELF, file: f}) {
 			pl.items = append(pl.items, x)
@@ -327,7 +333,7 @@ func (pl *Plan) findOwnDebug(ctx context.Context, it *item) *item {
 
 // findShared opens the debug information that dwz moved to a file of its own.
 // Its name may be relative to dir, that of the file it is shared by.
-func (pl *Plan) findShared(ctx context.Context, r reading, dir string) {
+func (pl *Plan) findShared(ctx context.Context, r reading, from *store.File, dir string) {
 	if slices.ContainsFunc(pl.items, func(it *item) bool { return it.extra && it.id == r.altID }) {
 		return
 	}
@@ -336,16 +342,13 @@ func (pl *Plan) findShared(ctx context.Context, r reading, dir string) {
 		at = path.Join(dir, at)
 	}
 	it := &item{object: profile.None, id: r.altID, path: at, extra: true}
-	for _, kind := range []store.Kind{store.Debug, store.ELF} {
-		key := store.Key{ID: it.id, Kind: kind, Path: at}
-		f, err := pl.o.Source.Get(ctx, key)
-		if err != nil {
-			continue
-		}
-		if pl.append(it, &part{kind: store.Debug, key: key, file: f, quality: objfile.FullDWARF, wantID: it.id}) {
-			pl.items = append(pl.items, it)
-		}
+	f, err := store.Altlink(ctx, pl.o.Source, from, path.Join(dir, "x"), r.altlink, r.altID)
+	if err != nil {
 		return
+	}
+	key := store.Key{ID: it.id, Kind: store.Debug, Path: f.Origin}
+	if pl.append(it, &part{kind: store.Debug, key: key, file: f, quality: objfile.FullDWARF, wantID: it.id}) {
+		pl.items = append(pl.items, it)
 	}
 }
 
@@ -500,8 +503,13 @@ func (pl *Plan) Files() []PlannedFile {
 				ID: it.id, Path: Name(it.path), Kind: p.kind, Size: p.file.Size,
 				Origin: Name(p.file.Origin), Samples: it.samples, Unverified: it.unverified, Whole: p.whole,
 			}
-			for _, s := range p.keep {
-				f.Kept += s.End - s.Start
+			if p.slim != nil {
+				for _, s := range p.slim.Keep {
+					f.Kept += s.End - s.Start
+				}
+				for i := range p.slim.Patches {
+					f.Kept += int64(len(p.slim.Patches[i].Data)) // what is repeated takes no room
+				}
 			}
 			if carriesID(p.kind) {
 				f.Quality = p.quality.String()

@@ -22,7 +22,7 @@ type Coverage struct {
 // replay resolves the profile of the plan from the files that m lists alone:
 // the very files that Encode packs, or refuses if their bytes are others then.
 func (pl *Plan) replay(ctx context.Context, m *Manifest) (*symbol.Outcome, error) {
-	o := symbol.Options{Source: &planSource{pl, m}, Workers: pl.workers(), Limits: pl.o.Limits}
+	o := symbol.Options{Source: &planSource{pl, m}, Workers: pl.workers(), Limits: pl.o.Limits, FilesOnly: true}
 	o.Lines, o.Inlines = pl.whole != nil, pl.whole != nil // to be compared with those of the whole files
 	out, err := symbol.Resolve(ctx, pl.profile, o)
 	if err != nil {

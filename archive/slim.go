@@ -68,6 +68,7 @@ func (p *part) slimmable() bool {
 type need struct {
 	code    []objfile.Span // in the file, as it was mapped
 	offsets []uint64       // of its locations in that file
+	all     bool           // it holds another object, and is kept as it is
 }
 
 // Around an address that no function holds, so much of the code is kept, in
@@ -89,6 +90,11 @@ func (pl *Plan) needs() map[string]*need {
 		return out[k]
 	}
 	p := pl.profile
+	for i := range p.Objects {
+		if o := &p.Objects[i]; o.Container != "" && o.Outer >= 0 {
+			at(o.Outer).all = true
+		}
+	}
 	for i := range p.Functions {
 		fn := &p.Functions[i]
 		if fn.Object < 0 || fn.Inlined || fn.End <= fn.Start || fn.End > 1<<62 {
@@ -135,6 +141,9 @@ func (pl *Plan) slimPart(it *item, p *part, needs map[string]*need) {
 	if n == nil || it.id == "" {
 		n = needs["path "+it.path]
 	}
+	if n != nil && n.all {
+		return
+	}
 	o := objfile.SlimOptions{AllCode: true, AllDebug: true, More: p.trace.spans()}
 	if n != nil && it.kind == profile.KindFile {
 		o.AllCode = false
@@ -146,13 +155,13 @@ func (pl *Plan) slimPart(it *item, p *part, needs map[string]*need) {
 			o.AllDebug, o.Addrs = false, addrs
 		}
 	}
-	keep, err := x.SlimSpans(o)
+	z, err := x.Slim(o)
 	if err != nil {
 		return
 	}
 	p.original = p.file.ReaderAt
-	p.keep = keep
-	p.file = slimFile(p.file, keep)
+	p.slim = z
+	p.file = slimFile(p.file, z)
 }
 
 // linkAddresses turns offsets in the file that was mapped into addresses of
@@ -203,60 +212,21 @@ func (pl *Plan) mainPart(it *item) *part {
 
 // slimFile returns a file with zeros in place of all that is not kept, and
 // the mark of a slim copy.
-func slimFile(f *store.File, keep []objfile.Span) *store.File {
+func slimFile(f *store.File, z *objfile.Slimming) *store.File {
 	c := *f
-	mark, off := objfile.SlimMark(keep)
-	c.ReaderAt = &holes{r: f.ReaderAt, size: f.Size, keep: keep, mark: mark, at: off}
+	c.ReaderAt = &slimReader{f.ReaderAt, f.Size, z}
 	return &c
 }
 
-// holes reads a file of which only some parts are there.
-type holes struct {
+// A slimReader reads a file as its slim copy.
+type slimReader struct {
 	r    io.ReaderAt
 	size int64
-	keep []objfile.Span // in order, apart from each other
-	mark string
-	at   int64 // where the mark is, in a part that is kept
+	z    *objfile.Slimming
 }
 
-// ReadAt reads what is kept, and zeros. Of the rest nothing is read.
-func (h *holes) ReadAt(b []byte, off int64) (int, error) {
-	if off < 0 {
-		return 0, fs.ErrInvalid
-	}
-	if off >= h.size {
-		return 0, io.EOF
-	}
-	short := int64(len(b)) > h.size-off
-	if short {
-		b = b[:h.size-off]
-	}
-	end := off + int64(len(b))
-	i, _ := slices.BinarySearchFunc(h.keep, off, func(s objfile.Span, off int64) int {
-		if s.End <= off {
-			return -1
-		}
-		return 1
-	})
-	at := off
-	for ; i < len(h.keep) && h.keep[i].Start < end; i++ {
-		lo, hi := max(h.keep[i].Start, at), min(h.keep[i].End, end)
-		clear(b[at-off : lo-off])
-		if n, err := h.r.ReadAt(b[lo-off:hi-off], lo); int64(n) < hi-lo {
-			return int(lo-off) + n, err
-		}
-		at = hi
-	}
-	clear(b[at-off:])
-	for k := range len(h.mark) {
-		if p := h.at + int64(k); p >= off && p < end {
-			b[p-off] = h.mark[k]
-		}
-	}
-	if short {
-		return len(b), io.EOF
-	}
-	return len(b), nil
+func (s *slimReader) ReadAt(b []byte, off int64) (int, error) {
+	return s.z.ReadAt(s.r, s.size, b, off)
 }
 
 // maxTrace is the longest read that a trace notes, in bytes: longer ones are of
@@ -385,9 +355,9 @@ func (pl *Plan) unslim() bool {
 			continue
 		}
 		for _, p := range it.parts {
-			if p.keep != nil {
+			if p.slim != nil {
 				p.file = whole(p)
-				p.original, p.keep, p.reading = nil, nil, reading{}
+				p.original, p.slim, p.reading = nil, nil, reading{}
 				any = true
 			}
 		}
@@ -397,7 +367,7 @@ func (pl *Plan) unslim() bool {
 
 // whole returns the file of a part as it was before it was made slim.
 func whole(p *part) *store.File {
-	if p.keep == nil {
+	if p.slim == nil {
 		return p.file
 	}
 	c := *p.file

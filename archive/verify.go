@@ -27,10 +27,11 @@ type Defect struct {
 
 // A Report says what Verify found.
 type Report struct {
-	Files    int      `json:"files"`    // files read
-	Bytes    int64    `json:"bytes"`    // of these files
-	Unhashed int      `json:"unhashed"` // files without a recorded hash: all of perf's archives
-	Defects  []Defect `json:"defects"`  // sorted by name
+	Files    int      `json:"files"`          // files read
+	Bytes    int64    `json:"bytes"`          // of these files
+	Slim     int      `json:"slim,omitempty"` // files that are slim copies: checked as they are, and by what the replay names
+	Unhashed int      `json:"unhashed"`       // files without a recorded hash: all of perf's archives
+	Defects  []Defect `json:"defects"`        // sorted by name
 }
 
 // VerifyOptions says how to verify an archive.
@@ -128,6 +129,14 @@ func (v *verifier) file(ctx context.Context, obj *Object, f *File) error {
 		return nil
 	}
 	v.count(m.Size, f.SHA256 != "")
+	if r.slim {
+		v.mu.Lock()
+		v.report.Slim++
+		v.mu.Unlock()
+	}
+	if f.SHA256 != "" && r.slim != f.Slim {
+		v.defect(f.Name, "%s", slimness(r.slim, f.Slim))
+	}
 	if f.SHA256 != "" && (r.sum != f.SHA256 || r.size != f.Size) {
 		v.defect(f.Name, "sha256 is %s of %d bytes, want %s of %d", r.sum, r.size, f.SHA256, f.Size)
 	}
@@ -146,6 +155,14 @@ func (v *verifier) file(ctx context.Context, obj *Object, f *File) error {
 		}
 	}
 	return nil
+}
+
+// slimness says that a file is not as slim as the manifest has it.
+func slimness(is, want bool) string {
+	if is && !want {
+		return "is a slim copy, but the manifest does not call it one"
+	}
+	return "is not marked as the slim copy that the manifest calls it"
 }
 
 // data checks the recording.

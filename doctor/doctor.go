@@ -81,7 +81,12 @@ type Finding struct {
 	ID      buildid.ID // of the object; "" if it has none
 	Samples uint64     // samples that lose something by it; 0 if it is not about samples, or none can be counted
 	What    string     // what is wrong and why, in plain words
-	Fixes   []Fix      // what helps, the best first; others are alternatives
+
+	// Of Addresses, the distinct ones in the object that were hit, so many have
+	// no name; 0 if it is not about names.
+	Unnamed, Addresses int
+
+	Fixes []Fix // what helps, the best first; others are alternatives
 }
 
 // fix adds a command to f.
@@ -131,12 +136,4 @@ func count(n uint64, thing string) string {
 		return "1 " + thing
 	}
 	return thousands(n) + " " + thing + "s"
-}
-
-// addresses writes a number of addresses.
-func addresses(n int) string {
-	if n == 1 {
-		return "1 address"
-	}
-	return thousands(n) + " addresses"
 }

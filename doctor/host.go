@@ -221,9 +221,20 @@ func (h *Host) privileges() []Finding {
 		f.fix("", "boot without lockdown=confidentiality; user code can be recorded all the same: perf record -e cycles:u")
 		list = append(list, f)
 	}
-	if perfmon {
-		return list
+	if !perfmon {
+		list = append(list, h.paranoid()...)
 	}
+	if !h.can(capSysPtrace) && h.EUID != 0 {
+		f := Finding{Kind: Capability, Level: Risk, What: "CAP_SYS_PTRACE is missing: of processes of other users the files in containers, deleted files and perf maps cannot be read"}
+		f.fix("sudo perf record … && sudo perfark archive", "")
+		list = append(list, f)
+	}
+	return list
+}
+
+// paranoid says what kernel.perf_event_paranoid forbids who has no capability.
+func (h *Host) paranoid() []Finding {
+	var list []Finding
 	need := func(level int, what string) {
 		f := Finding{Kind: Capability, Level: Loss, What: "kernel.perf_event_paranoid is " + strconv.Itoa(h.Paranoid) + " and CAP_PERFMON is missing: " + what}
 		f.fix("sudo sysctl kernel.perf_event_paranoid="+strconv.Itoa(level), "until the next boot")
@@ -240,11 +251,6 @@ func (h *Host) privileges() []Finding {
 		need(-1, "not of the whole system (-a) or of a processor (-C), only of processes of this user")
 	case p == 0:
 		need(-1, "no raw tracepoints")
-	}
-	if !h.can(capSysPtrace) && h.EUID != 0 {
-		f := Finding{Kind: Capability, Level: Risk, What: "CAP_SYS_PTRACE is missing: processes of other users cannot be recorded, and their files in containers, deleted files and perf maps cannot be read"}
-		f.fix("sudo perf record … && sudo perfark archive", "")
-		list = append(list, f)
 	}
 	return list
 }

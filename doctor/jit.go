@@ -21,7 +21,7 @@ type runtime struct {
 var runtimes = []runtime{
 	{"Java", []string{"libjvm.so", "libj9jit"}, []Fix{
 		{"java -XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit …", "JDK 17 and later"},
-		{"java -XX:+PreserveFramePointer -agentpath:/usr/lib/libperf-jvmti.so … with perf record -k mono", "any JDK; the agent comes with perf"},
+		{"java -XX:+PreserveFramePointer -agentpath:PATH/libperf-jvmti.so … with perf record -k mono", "any JDK; the agent comes with perf, in a package of its own or with its sources"},
 	}},
 	{".NET", []string{"libcoreclr.so"}, []Fix{{"DOTNET_PerfMapEnabled=1 dotnet …", ""}}},
 	{"Erlang", []string{"beam.smp"}, []Fix{{"erl +JPperf true …", "OTP 25 and later"}}},
@@ -104,7 +104,7 @@ func jitdumps(res *session.Result) []int32 {
 	for i := range res.Processes {
 		p := &res.Processes[i]
 		for _, o := range p.Objects {
-			if x := &res.Profile.Objects[o]; x.Kind == profile.KindFile && isJitdump(x.Path) {
+			if x := &res.Profile.Objects[o]; (x.Kind == profile.KindFile || x.Kind == profile.KindJIT) && isJitdump(x.Path) {
 				pids = append(pids, p.PID)
 				break
 			}

@@ -38,6 +38,7 @@ type recordingDoctor struct {
 	list  []Finding
 	total uint64         // samples
 	pkgs  map[string]pkg // by path: the packages that own objects on this host
+	lack  []pkg          // those whose debug files would help
 }
 
 // Findings says what the recording lacks, most samples first. The error is
@@ -105,11 +106,16 @@ func (d *recordingDoctor) objects() {
 		}
 	}
 	d.lines()
+	if len(d.lack) > 1 {
+		f := Finding{Kind: Symbols, Level: Note, What: "the debug packages of all of these at once"}
+		f.fix(d.Host.install(d.lack...), "")
+		d.list = append(d.list, f)
+	}
 }
 
 // unnamed explains the unnamed frames of an object.
 func (d *recordingDoctor) unnamed(x *symbol.ObjectOutcome) {
-	f := Finding{Kind: Symbols, Level: Loss, Samples: x.SamplesUnnamed}
+	f := Finding{Kind: Symbols, Level: Loss, Samples: x.SamplesUnnamed, Unnamed: x.Frames - x.FramesNamed, Addresses: x.Frames}
 	obj := &profile.Object{}
 	if x.Object >= 0 {
 		obj = &d.p.Objects[x.Object]
@@ -119,7 +125,6 @@ func (d *recordingDoctor) unnamed(x *symbol.ObjectOutcome) {
 	if x.Detail != "" {
 		f.What += ": " + x.Detail
 	}
-	f.What += fmt.Sprintf(" (%s of %s)", thousands(x.Frames-x.FramesNamed), addresses(x.Frames))
 	switch x.Reason {
 	case symbol.Stripped, symbol.Exported, symbol.OnlyGo:
 		d.debugFiles(&f, obj)
@@ -162,6 +167,9 @@ func (d *recordingDoctor) unnamed(x *symbol.ObjectOutcome) {
 	case symbol.NoPerfMap:
 		f.Kind = JIT
 		d.perfMap(&f, obj)
+	case symbol.NoJITDump:
+		f.Kind = JIT
+		f.fix(d.archive(), cmp.Or(d.onHost(), "while the file is there: it packs it"))
 	case symbol.NoMapping:
 		f.Kind = FramePtr
 		f.What += "; most often the caller was not found rightly, as code without frame pointers lay between"
@@ -184,6 +192,9 @@ func (d *recordingDoctor) unnamed(x *symbol.ObjectOutcome) {
 // debugFiles says how to get the debug files of an object.
 func (d *recordingDoctor) debugFiles(f *Finding, obj *profile.Object) {
 	if p, ok := d.pkgs[obj.Path]; ok {
+		if !slices.Contains(d.lack, p) {
+			d.lack = append(d.lack, p)
+		}
 		f.fix(d.Host.install(p), "the package is "+p.name)
 	} else if d.pkgs == nil || !d.OS.listed() {
 		if cmd := d.OS.installElsewhere(obj.Path, obj.BuildID); cmd != "" && strings.HasPrefix(obj.Path, "/") {
@@ -249,14 +260,18 @@ func (d *recordingDoctor) gone(obj *profile.Object) string {
 // withoutID explains an object that nothing ties to a file.
 func (d *recordingDoctor) withoutID(f *Finding, x *symbol.ObjectOutcome, obj *profile.Object) {
 	cmd := d.File.Cmdline()
+	o := x.Object
+	if obj.Container != "" {
+		o = obj.Outer // the recording knows nothing of what is inside
+	}
 	switch {
-	case d.Session.IDSource[x.Object] == session.IDAmbiguous:
+	case d.Session.IDSource[o] == session.IDAmbiguous:
 		f.What += "; several files were mapped at this path, and the recording has one build id for them"
 	case hasArg(cmd, "B", "no-buildid") || hasArg(cmd, "N", "no-buildid-cache") && !d.File.Header().Has(perfdata.FeatureBuildID):
 		f.What += "; perf record was told to take none (-B)"
 	case !d.File.Header().Has(perfdata.FeatureBuildID):
 		f.What += "; it has no build ids at all: it came through a pipe, was cut off, or was made with -B"
-	case d.Session.Hit[x.Object]&session.HitIP == 0:
+	case d.Session.Hit[o]&session.HitIP == 0:
 		f.What += "; perf takes ids for objects in which a sample was, not for those that only call"
 	case d.Here && strings.HasPrefix(obj.Path, "/") && !d.Host.exists(strings.TrimSuffix(obj.Path, " (deleted)")):
 		f.Kind = Namespace
@@ -266,7 +281,7 @@ func (d *recordingDoctor) withoutID(f *Finding, x *symbol.ObjectOutcome, obj *pr
 		f.fix("", "link it with a build id: gcc -Wl,--build-id, clang -Wl,--build-id, go build -ldflags=-B=gobuildid")
 	}
 	f.fix(d.again("--buildid-mmap")+" && "+d.archive(), cmp.Or(d.onHost(), "while the program runs"))
-	if d.Session.Hit[x.Object]&session.HitIP == 0 && f.Kind != Namespace {
+	if d.Session.Hit[o]&session.HitIP == 0 && f.Kind != Namespace {
 		f.fix(d.again("--buildid-all"), "with a perf older than 5.12")
 	}
 }
@@ -302,11 +317,23 @@ func (d *recordingDoctor) perfMap(f *Finding, obj *profile.Object) {
 	}
 }
 
-// lines notes the hot objects that have names but no lines.
+// lines notes the hot objects that have names but no lines, and all of which a
+// part of the debug information is missing.
 func (d *recordingDoctor) lines() {
 	for i := range d.Outcome.Objects {
 		x := &d.Outcome.Objects[i]
 		o := &d.p.Objects[i]
+		if x.LineReason == symbol.NoShared || x.LineReason == symbol.NoSplit {
+			f := Finding{Kind: Lines, Level: Loss, Object: o.Path, ID: o.BuildID, Samples: x.Samples,
+				What: "lines and inlined functions are missing: " + string(x.LineReason)}
+			if x.LineDetail != "" {
+				f.What += ": " + x.LineDetail
+			}
+			f.fix(d.archive(), cmp.Or(d.onHost(), "where the file is: it packs it"))
+			f.fix("", x.LineHint)
+			d.list = append(d.list, f)
+			continue
+		}
 		if o.Kind != profile.KindFile || x.FramesNamed == 0 || x.Quality == objfile.FullDWARF || x.Samples*100 < d.total || x.Reason == symbol.Stripped || x.Reason == symbol.Exported || x.Reason == symbol.OnlyGo {
 			continue
 		}
@@ -386,7 +413,8 @@ func (d *recordingDoctor) clock() {
 	}
 	var lost uint64
 	for i := range d.p.Objects {
-		if o := &d.p.Objects[i]; o.Kind == profile.KindPerfMap && slices.Contains(pids, o.PID) {
+		o := &d.p.Objects[i]
+		if (o.Kind == profile.KindPerfMap || o.Kind == profile.KindJIT) && slices.Contains(pids, o.PID) {
 			lost += o.Samples
 		}
 	}
@@ -464,7 +492,8 @@ func again(cmdline []string, options string) string {
 			n = 2
 		}
 		name, _, _ := strings.Cut(w, "=")
-		drop := slices.Contains([]string{"-B", "--no-buildid", "-N", "--no-buildid-cache"}, w) ||
+		drop := n == 1 && slices.Contains(strings.Fields(options), w) ||
+			slices.Contains([]string{"-B", "--no-buildid", "-N", "--no-buildid-cache"}, w) ||
 			graph && (name == "-g" || name == "--call-graph") ||
 			freq && (strings.HasPrefix(w, "-F") || strings.HasPrefix(w, "-c") || name == "--freq" || name == "--count")
 		for _, w := range words[:n] {

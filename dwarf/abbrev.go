@@ -16,7 +16,7 @@ type abbrev struct {
 	op0    uint32 // index of the first step in table.ops
 	nops   uint32
 	fixed  int32 // size of the values in bytes if all are of fixed size, else -1
-	sib    int32 // how many attributes up to the sibling, 0 if it has none
+	sib    int32 // 0: it has no sibling; if all values are of fixed size, where that is, and one more; else -1
 }
 
 // An abbrevKind says what is to be done with an entry when a unit is walked.
@@ -76,17 +76,94 @@ type abbrevKey struct {
 }
 
 type abbrevCache struct {
-	mu sync.Mutex
-	m  map[abbrevKey]*abbrevTable
+	mu    sync.Mutex
+	m     map[abbrevKey]*abbrevTable
+	roots map[rootKey]*abbrevTable
 }
 
-// abbrevTable returns the table at off, as the unit needs it.
+// A rootKey is that of a table with the abbreviation of one code.
+type rootKey struct {
+	abbrevKey
+	code uint64
+}
+
+// maxRoots bounds the tables of one abbreviation that are kept.
+const maxRoots = 256
+
+func (u *unit) abbrevKey() abbrevKey {
+	return abbrevKey{u.abbrevOff, uint8(u.addrSize), uint8(u.refSize()), u.is64}
+}
+
+// rootAbbrev returns a table that has the abbreviation of that code, and maybe
+// no other: the first entries of all units are read, but of few units more.
+func (d *Data) rootAbbrev(u *unit, code uint64) (*abbrevTable, error) {
+	k := rootKey{u.abbrevKey(), code}
+	d.abbrevs.mu.Lock()
+	defer d.abbrevs.mu.Unlock()
+	if t, ok := d.abbrevs.m[k.abbrevKey]; ok {
+		return t, nil
+	}
+	if t, ok := d.abbrevs.roots[k]; ok {
+		return t, nil
+	}
+	if err := d.share(secAbbrev, 0); err != nil {
+		return nil, err
+	}
+	t, n := &abbrevTable{}, 0
+	err := d.secs[secAbbrev].parse(d.opt.Big, u.abbrevOff, u.abbrevEnd, func(r *reader) {
+		t = &abbrevTable{}
+		u.parseRoot(r, t, code)
+		n = r.p
+	})
+	if e := d.share(secAbbrev, n); e != nil {
+		return nil, e
+	}
+	if err != nil {
+		return nil, err
+	}
+	if d.abbrevs.roots == nil || len(d.abbrevs.roots) == maxRoots {
+		d.abbrevs.roots = map[rootKey]*abbrevTable{}
+	}
+	d.abbrevs.roots[k] = t
+	return t, nil
+}
+
+// parseRoot reads a table up to the abbreviation of one code.
+func (u *unit) parseRoot(r *reader, t *abbrevTable, want uint64) {
+	for !r.bad {
+		code := r.uleb()
+		if code == 0 {
+			return
+		}
+		a := abbrev{tag: uint16(min(r.uleb(), 0xffff)), kids: r.u8() != 0}
+		if code == want {
+			if u.parseAttrs(r, t, &a); !r.bad {
+				t.sparse = []codedAbbrev{{code, a}}
+			}
+			return
+		}
+		for !r.bad {
+			at, form := r.uleb(), r.uleb()
+			if form == formImplicitConst {
+				r.sleb()
+			}
+			if at == 0 && form == 0 {
+				break
+			}
+		}
+	}
+}
+
+// abbrevTable returns the table of the unit.
 func (d *Data) abbrevTable(u *unit) (*abbrevTable, error) {
-	k := abbrevKey{u.abbrevOff, uint8(u.addrSize), uint8(u.refSize()), u.is64}
+	k := u.abbrevKey()
 	d.abbrevs.mu.Lock()
 	defer d.abbrevs.mu.Unlock()
 	if t, ok := d.abbrevs.m[k]; ok {
 		return t, nil
+	}
+	if err := d.share(secAbbrev, 0); err != nil {
+		return nil, err
 	}
 	var t *abbrevTable
 	var n int
@@ -135,7 +212,7 @@ func (u *unit) parseAbbrevs(r *reader) *abbrevTable {
 }
 
 func (u *unit) parseAttrs(r *reader, t *abbrevTable, a *abbrev) {
-	code := false
+	code, sibling := false, int32(-1)
 	for {
 		at, form := r.uleb(), r.uleb()
 		v := attr{at: uint16(min(at, 0xffff)), form: uint16(min(form, 0xffff))}
@@ -172,11 +249,17 @@ func (u *unit) parseAttrs(r *reader, t *abbrevTable, a *abbrev) {
 		case atLowPC, atHighPC, atRanges, atEntryPC:
 			code = true
 		case atSibling:
-			a.sib = int32(a.nattrs)
+			a.sib = -1
+			if v.form == formRef4 && a.fixed >= 4 {
+				sibling = a.fixed - 4
+			}
 		}
 	}
 	if a.fixed > 1<<20 {
 		a.fixed = -1
+	}
+	if sibling >= 0 && a.fixed >= 0 {
+		a.sib = sibling + 1
 	}
 	switch a.tag {
 	case tagSubprogram:

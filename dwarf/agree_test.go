@@ -2,6 +2,7 @@ package dwarf_test
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/json"
 	"fmt"
@@ -265,8 +266,15 @@ func debugFiles(t *testing.T, list []string) []string {
 			continue
 		}
 		err = filepath.Walk(name, func(p string, fi os.FileInfo, err error) error {
-			if err == nil && fi.Mode().IsRegular() && fi.Size() > 1<<20 && !strings.HasSuffix(p, ".ko") && !strings.HasSuffix(p, ".a") {
-				found = append(found, file{p, fi.Size()})
+			if err != nil || !fi.Mode().IsRegular() || fi.Size() < 1<<20 {
+				return nil
+			}
+			// Of a relocatable file, addresses of several sections are equal.
+			if e, err := elf.Open(p); err == nil {
+				if e.Type != elf.ET_REL && (e.Section(".debug_info") != nil || e.Section(".zdebug_info") != nil) {
+					found = append(found, file{p, fi.Size()})
+				}
+				e.Close()
 			}
 			return nil
 		})
@@ -274,7 +282,7 @@ func debugFiles(t *testing.T, list []string) []string {
 			t.Fatal(err)
 		}
 	}
-	slices.SortFunc(found, func(a, b file) int { return int(b.size>>10 - a.size>>10) })
+	slices.SortFunc(found, func(a, b file) int { return cmp.Compare(b.size, a.size) })
 	for _, f := range found[:min(len(found), 30)] {
 		out = append(out, f.name)
 	}

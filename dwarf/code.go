@@ -10,9 +10,10 @@ import (
 
 // unitCode is where the functions of a unit are.
 type unitCode struct {
-	fns  []function
-	segs []segment // who has the code at an address
-	cost int64     // bytes kept, without the inlines
+	fns   []function
+	segs  []segment // who has the code at an address
+	marks marks     // for the scopes of names
+	cost  int64     // bytes kept, without the inlines
 
 	mu      sync.Mutex
 	inlines map[int32]*inlines // by function
@@ -52,7 +53,7 @@ func flatten(in []interval) []segment {
 		return nil
 	}
 	slices.SortStableFunc(in, func(a, b interval) int { return cmp.Compare(a.lo, b.lo) })
-	out := make([]segment, 0, len(in)+len(in)/2+1)
+	out := make([]segment, 0, len(in)+1)
 	put := func(lo uint64, owner int32) {
 		switch n := len(out); {
 		case n > 0 && out[n-1].lo == lo:
@@ -115,7 +116,7 @@ func (u *unit) codeOf() (*unitCode, error) {
 	if c := u.code.Load(); c != nil {
 		return c, nil
 	}
-	if err := u.root(); err != nil {
+	if err := u.open(); err != nil {
 		return nil, err
 	}
 	c := &unitCode{}
@@ -128,7 +129,7 @@ func (u *unit) codeOf() (*unitCode, error) {
 		}
 		u.walk(c, b)
 	}
-	c.cost = int64(cap(c.fns)*24 + cap(c.segs)*16 + 200)
+	c.cost = int64(cap(c.fns)*24 + cap(c.segs)*16 + cap(c.marks.at)*16 + cap(c.marks.nodes)*16 + 200)
 	u.code.Store(c)
 	u.touch()
 	u.main().d.cache.add(u, c.cost)
@@ -144,13 +145,17 @@ func (u *unit) walk(c *unitCode, b []byte) {
 	}
 	var (
 		r     = reader{b: b, big: u.d.opt.Big}
+		sc    = scratches.Get().(*scratch)
 		stack []open
-		ivs   []interval
+		ivs   = sc.ivs[:0]
 		depth int
+		err   error
 		sub   = -1 // depth of the outermost function that is open
+		marks = marker{scoped: u.scoped()}
 	)
 	for r.p < len(r.b) {
 		at := r.p
+		marks.visit(&c.marks, at, depth)
 		code := r.uleb()
 		if code == 0 {
 			if depth--; depth <= 0 {
@@ -159,6 +164,7 @@ func (u *unit) walk(c *unitCode, b []byte) {
 			if sub == depth {
 				sub = -1
 			}
+			marks.close(depth)
 			if n := len(stack); n > 0 && stack[n-1].depth == depth {
 				c.fns[stack[n-1].fn].end = u.die + uint64(r.p)
 				stack = stack[:n-1]
@@ -183,7 +189,7 @@ func (u *unit) walk(c *unitCode, b []byte) {
 				}
 			}
 			n := len(ivs)
-			if err := u.eachRange(&pc, func(lo, hi uint64) { ivs = append(ivs, interval{lo, hi, int32(len(c.fns))}) }); err != nil {
+			if ivs, err = u.intervals(sc, ivs, &pc, int32(len(c.fns))); err != nil {
 				u.d.warn("%s: entry at %#x: %v", u.d.secs[secInfo].name, u.die+uint64(at), err)
 			}
 			if len(c.fns) == maxFunctions {
@@ -218,6 +224,9 @@ func (u *unit) walk(c *unitCode, b []byte) {
 			if sub < 0 && (a.kind == kindCode || a.kind == kindSub) {
 				sub = depth
 			}
+			if depth > 0 && isScope(a.tag) {
+				marks.open(at, depth)
+			}
 			depth++
 		} else if depth == 0 {
 			break
@@ -231,6 +240,8 @@ func (u *unit) walk(c *unitCode, b []byte) {
 	}
 	c.segs = slices.Clip(flatten(ivs))
 	c.fns = slices.Clip(c.fns)
+	sc.ivs = ivs
+	sc.put()
 }
 
 // skipType passes over a type, and reports whether it passed over the entries
@@ -241,20 +252,7 @@ func (u *unit) skipType(r *reader, a *abbrev, start uint64) bool {
 		u.skipEntry(r, a)
 		return false
 	}
-	var next uint64
-	for _, x := range u.table.attrs[a.attr0 : a.attr0+a.nattrs] {
-		if x.at != atSibling {
-			u.skip(r, x.form)
-			continue
-		}
-		if v := u.value(r, x); v.form != formRefAddr {
-			next = v.u
-		}
-	}
-	if r.bad || next > u.end-u.off {
-		return false
-	}
-	to := u.off + next
+	to := u.sibling(r, a)
 	if to < start+uint64(r.p) || to > start+uint64(len(r.b)) {
 		return false
 	}
@@ -312,9 +310,12 @@ func (u *unit) walkInlines(f *function, b []byte) *inlines {
 	var (
 		in     = &inlines{}
 		r      = reader{b: b, big: u.d.opt.Big}
+		sc     = scratches.Get().(*scratch)
 		stack  []open
-		ivs    []interval
+		ivs    = sc.ivs[:0]
+		nodes  = sc.nodes[:0]
 		depth  int
+		err    error
 		nested = -1 // depth of the function within it that is passed over
 	)
 	for r.p < len(r.b) {
@@ -342,7 +343,7 @@ func (u *unit) walkInlines(f *function, b []byte) *inlines {
 			if n := len(stack); n > 0 {
 				parent = stack[n-1].node
 			}
-			node := int32(len(in.nodes))
+			node := int32(len(nodes))
 			if node == maxInlined {
 				u.d.warn("%s: entry at %#x: more than %d functions inlined", u.d.secs[secInfo].name, f.die, maxInlined)
 				r.end()
@@ -351,11 +352,11 @@ func (u *unit) walkInlines(f *function, b []byte) *inlines {
 			pc, x := u.readInlined(&r, a)
 			x.parent = parent
 			n := len(ivs)
-			if err := u.eachRange(&pc, func(lo, hi uint64) { ivs = append(ivs, interval{lo, hi, node}) }); err != nil {
+			if ivs, err = u.intervals(sc, ivs, &pc, node); err != nil {
 				u.d.warn("%s: entry at %#x: %v", u.d.secs[secInfo].name, f.die+uint64(at), err)
 			}
 			if len(ivs) > n || a.kids {
-				in.nodes = append(in.nodes, x)
+				nodes = append(nodes, x)
 				if a.kids {
 					stack = append(stack, open{node, depth})
 				}
@@ -378,8 +379,36 @@ func (u *unit) walkInlines(f *function, b []byte) *inlines {
 		}
 	}
 	in.segs = slices.Clip(flatten(ivs))
-	in.nodes = slices.Clip(in.nodes)
+	in.nodes = slices.Clone(nodes)
+	sc.ivs, sc.nodes = ivs, nodes
+	sc.put()
 	return in
+}
+
+// A scratch is memory for the walk of one unit or function.
+type scratch struct {
+	ranges []addrRange
+	ivs    []interval
+	nodes  []inlined
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// put gives the memory back, unless it is much.
+func (s *scratch) put() {
+	if cap(s.ranges)+cap(s.ivs)+cap(s.nodes) < 1<<16 {
+		scratches.Put(s)
+	}
+}
+
+// intervals appends the ranges of an entry to ivs.
+func (u *unit) intervals(s *scratch, ivs []interval, pc *pcAttrs, owner int32) ([]interval, error) {
+	rs, err := u.appendRanges(s.ranges[:0], pc)
+	for _, r := range rs {
+		ivs = append(ivs, interval{r.lo, r.hi, owner})
+	}
+	s.ranges = rs[:0]
+	return ivs, err
 }
 
 // readInlined reads the values of an inlined function.

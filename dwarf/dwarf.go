@@ -30,12 +30,14 @@ import (
 // ErrNoInfo says that there is no .debug_info section, or an empty one.
 var ErrNoInfo = errors.New("no debug information")
 
-// A Section is the contents of a section: in memory or in a file.
+// A Section is the contents of a section: in memory, in a file, or to be
+// made from what is in one.
 type Section struct {
-	Data []byte      // the contents; they must not change
-	R    io.ReaderAt // where they are read from if Data is nil; safe for concurrent use
-	Off  int64       // where they begin in R, in bytes
-	Size int64       // of what is in R, in bytes
+	Data []byte                 // the contents, which must not change
+	Load func() ([]byte, error) // if it is set, yields Data when they are needed; called once
+	R    io.ReaderAt            // else, where they are read from; safe for concurrent use
+	Off  int64                  // where they begin in R, in bytes
+	Size int64                  // what is in R, or what Load yields, in bytes
 }
 
 // Sections returns the contents of the section of that name, such as
@@ -90,7 +92,7 @@ const (
 
 // A Frame is a function at an address, and the line there.
 type Frame struct {
-	Name    string // "" if unknown; bytes
+	Name    string // "" if unknown; bytes. With its namespaces and classes if it is not as in the symbol table
 	Linkage bool   // Name is as in the symbol table, of C++ and Rust: mangled
 	Inlined bool   // the function has no code of its own here
 	File    string // path, joined with the directory of compilation; "" if unknown; bytes
@@ -120,6 +122,7 @@ type Data struct {
 
 	abbrevs abbrevCache
 	names   nameCache
+	scopes  scopeCache
 	cache   unitCache
 	dwp     dwpIndex
 
@@ -191,12 +194,16 @@ func (d *Data) warn(format string, args ...any) {
 }
 
 // share asks to read n bytes of a section that other entries may have read
-// already. Together they may read a multiple of its size and some more.
+// already. Together they may read a multiple of its size and some more. What
+// is asked for after that was read, share(sec, 0) tells before.
 func (d *Data) share(sec int, n int) error {
 	size, _ := d.secs[sec].size()
-	factor, more := int64(8), int64(16<<20)
-	if sec == secAbbrev {
-		factor, more = 2, 1<<20 // a table takes ten times its size in memory
+	factor, more := int64(8), int64(8<<20)
+	switch sec {
+	case secAbbrev:
+		factor, more = 3, 1<<20 // a table takes ten times its size in memory
+	case secRanges, secRnglists:
+		factor = 24 // see rangeList
 	}
 	if d.amp[sec].Add(int64(n)) > size*factor+more {
 		return fmt.Errorf("%s: entries share more than %d times its %d bytes", d.secs[sec].name, factor, size)

@@ -143,11 +143,13 @@ func (l layout) skip(r *reader, form uint16) {
 }
 
 // value reads the value of an attribute.
-func (u *unit) value(r *reader, a attr) value {
+func (u *unit) value(r *reader, a attr) value { return u.table.value(u.layout, r, a) }
+
+func (t *abbrevTable) value(l layout, r *reader, a attr) value {
 	if a.form == formImplicitConst {
-		return value{form: a.form, u: uint64(u.table.implicit[a.implicit])}
+		return value{form: a.form, u: uint64(t.implicit[a.implicit])}
 	}
-	return u.layout.read(r, a.form)
+	return l.read(r, a.form)
 }
 
 // read reads a value. Blocks are passed over: nothing that is wanted has one.
@@ -211,8 +213,7 @@ func (u *unit) addrx(i uint64) (uint64, bool) {
 	if i > 1<<40 {
 		return 0, false
 	}
-	var v uint64
-	err := s.d.secs[secAddr].parse(s.d.opt.Big, s.addrBase+i*size, s.addrBase+i*size+size, func(r *reader) { v = r.uint(s.addrSize) })
+	v, err := s.d.secs[secAddr].uint(s.d.opt.Big, s.addrBase+i*size, s.addrSize)
 	return v, err == nil
 }
 
@@ -295,10 +296,7 @@ func (u *unit) strx(i uint64) (uint64, error) {
 	if i > 1<<40 {
 		return 0, &decode.Error{Offset: int64(u.off), Field: u.d.secs[secStrOffsets].name, Why: fmt.Sprintf("index %#x", i)}
 	}
-	off := u.strBase + i*size
-	var v uint64
-	err := u.d.secs[secStrOffsets].parse(u.d.opt.Big, off, off+size, func(r *reader) { v = r.offset(u.is64) })
-	return v, err
+	return u.d.secs[secStrOffsets].uint(u.d.opt.Big, u.strBase+i*size, int(size))
 }
 
 // cstring returns the NUL-terminated string at off in a section.

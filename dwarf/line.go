@@ -308,7 +308,8 @@ func (m *machine) next() bool {
 				}
 			case 3: // DW_LNE_define_file
 				if m.def != nil {
-					m.def(&e, e.cstr())
+					x := e
+					m.def(&x, x.cstr())
 				}
 			case 4: // DW_LNE_set_discriminator
 				m.row.discr = e.uleb()

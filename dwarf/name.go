@@ -19,7 +19,7 @@ type nameCache struct {
 }
 
 // maxNames bounds the names kept, in bytes.
-const maxNames = 32 << 20
+const maxNames = 16 << 20
 
 func (c *nameCache) get(off uint64) (name, bool) {
 	c.mu.Lock()
@@ -60,6 +60,8 @@ func (u *unit) nameOf(off uint64) name {
 
 func (u *unit) readName(off uint64) (name, error) {
 	var n name
+	var named ref    // the entry that has the name
+	var holder *unit // of it
 	at := ref{u.d, off}
 	for range maxHops {
 		v, err := u.holder(at)
@@ -84,6 +86,10 @@ func (u *unit) readName(off uint64) (name, error) {
 				return n, err
 			}
 		}
+		if e.name.form != 0 {
+			// The last one stands where the function is declared.
+			named, holder = at, v
+		}
 		if e.origin.form == 0 {
 			break
 		}
@@ -93,13 +99,16 @@ func (u *unit) readName(off uint64) (name, error) {
 		}
 		u, at = v, to
 	}
+	if holder != nil {
+		n.text = holder.qualify(named.off, n.text, 0)
+	}
 	return n, nil
 }
 
 // holder returns the unit that holds an entry.
 func (u *unit) holder(at ref) (*unit, error) {
 	if at.d == u.d && at.off >= u.die && at.off < u.end {
-		return u, u.root()
+		return u, u.open()
 	}
 	return at.d.unitAt(at.off)
 }

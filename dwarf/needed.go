@@ -93,7 +93,7 @@ func (d *Data) unitIndex(off uint64) (int32, bool) {
 
 // rootEnd returns where the first entry of a unit ends.
 func (u *unit) rootEnd() (end uint64, err error) {
-	if err := u.root(); err != nil {
+	if err := u.open(); err != nil {
 		return 0, err
 	}
 	err = u.d.secs[secInfo].parse(u.d.opt.Big, u.die, u.end, func(r *reader) {
@@ -111,7 +111,7 @@ func (u *unit) rootEnd() (end uint64, err error) {
 // references returns the offsets in .debug_info of what the entries of a unit
 // refer to in other units.
 func (u *unit) references() ([]uint64, error) {
-	if err := u.root(); err != nil {
+	if err := u.open(); err != nil {
 		return nil, err
 	}
 	if !slices.ContainsFunc(u.table.attrs, func(a attr) bool { return a.form == formRefAddr || a.form == formIndirect }) {

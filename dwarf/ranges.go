@@ -22,41 +22,46 @@ func (p *pcAttrs) set(at uint16, v value) {
 	}
 }
 
-// eachRange calls f for each range of code that is not empty and was not
+// appendRanges appends to out the ranges of code that are not empty and were not
 // dropped by the linker.
-func (u *unit) eachRange(p *pcAttrs, f func(lo, hi uint64)) error {
-	if p.hasRanges {
-		return u.rangeList(p.ranges, f)
-	}
-	if !p.hasLow || !p.hasHigh {
-		return nil
-	}
-	lo, ok := u.addr(p.low)
-	if !ok {
-		return fmt.Errorf("no address for low_pc")
-	}
-	hi := p.high.u
-	if p.high.isAddr() {
-		if hi, ok = u.addr(p.high); !ok {
-			return fmt.Errorf("no address for high_pc")
+func (u *unit) appendRanges(out []addrRange, p *pcAttrs) ([]addrRange, error) {
+	first := len(out)
+	var err error
+	switch {
+	case p.hasRanges:
+		out, err = u.rangeList(out, p.ranges)
+	case p.hasLow && p.hasHigh:
+		lo, ok := u.addr(p.low)
+		if !ok {
+			return out, fmt.Errorf("no address for low_pc")
 		}
-	} else {
-		hi += lo
+		hi := p.high.u
+		if p.high.isAddr() {
+			if hi, ok = u.addr(p.high); !ok {
+				return out, fmt.Errorf("no address for high_pc")
+			}
+		} else {
+			hi += lo
+		}
+		out = append(out, addrRange{lo, hi})
 	}
-	u.emit(lo, hi, f)
-	return nil
+	keep := out[:first]
+	for _, r := range out[first:] {
+		if r, ok := u.clean(r); ok {
+			keep = append(keep, r)
+		}
+	}
+	return keep, err
 }
 
-// emit calls f unless the range is empty or of code that the linker dropped.
-// Linkers put such code at 0, below the file's code, or at the last
+// clean reports whether a range is not empty and not of code that the linker
+// dropped. Linkers put such code at 0, below the file's code, or at the last
 // addresses.
-func (u *unit) emit(lo, hi uint64, f func(lo, hi uint64)) {
+func (u *unit) clean(r addrRange) (addrRange, bool) {
 	if u.main().addrSize == 4 {
-		lo, hi = lo&0xffffffff, hi&0xffffffff
+		r.lo, r.hi = r.lo&0xffffffff, r.hi&0xffffffff
 	}
-	if lo < hi && lo >= u.main().d.opt.MinAddr {
-		f(lo, hi)
-	}
+	return r, r.lo < r.hi && r.lo >= u.main().d.opt.MinAddr
 }
 
 // main returns the unit in the main file: itself, or its skeleton.
@@ -79,8 +84,8 @@ const (
 	rleStartLength  = 7
 )
 
-// rangeList calls f for each range of a list.
-func (u *unit) rangeList(v value, f func(lo, hi uint64)) error {
+// rangeList appends the ranges of a list to out.
+func (u *unit) rangeList(out []addrRange, v value) ([]addrRange, error) {
 	sec, d, off := secRnglists, u.d, v.u
 	if u.version < 5 {
 		// Version 4 with split units has its range lists in the main file.
@@ -94,73 +99,85 @@ func (u *unit) rangeList(v value, f func(lo, hi uint64)) error {
 			size = 8
 		}
 		if i > 1<<40 {
-			return fmt.Errorf("index %#x of a range list", i)
+			return out, fmt.Errorf("index %#x of a range list", i)
 		}
 		at := u.rngBase + i*size
-		err := d.secs[sec].parse(d.opt.Big, at, at+size, func(r *reader) { off = u.rngBase + r.offset(u.is64) })
+		rel, err := d.secs[sec].uint(d.opt.Big, at, int(size))
 		if err != nil {
-			return err
+			return out, err
 		}
+		off = u.rngBase + rel
 	} else {
 		off += u.rngPart
 	}
-	var out []addrRange
-	n := 0
-	err := d.secs[sec].parse(d.opt.Big, off, 1<<62, func(r *reader) {
-		out = out[:0]
-		add := func(lo, hi uint64) { out = append(out, addrRange{lo, hi}) }
-		if u.version < 5 {
-			u.readRanges(r, add)
-		} else {
-			u.readRnglist(r, add)
-		}
-		n = r.p
-	})
-	// An entry of three bytes takes 24 in memory.
+	if err := d.share(sec, 0); err != nil && !u.gone.Load() {
+		return out, err
+	}
+	first, n := len(out), 0
+	b, in, err := d.secs[sec].mem()
+	switch {
+	case err != nil:
+		return out, err
+	case in && off < uint64(len(b)):
+		r := reader{b: b[off:], big: d.opt.Big}
+		out = u.readList(&r, out)
+		n, err = r.p, r.err(d.secs[sec].name, off)
+	default:
+		err = d.secs[sec].parse(d.opt.Big, off, 1<<62, func(r *reader) {
+			out = u.readList(r, out[:first])
+			n = r.p
+		})
+	}
+	// What counts is the memory that an entry takes, which may have three bytes.
 	if !u.gone.Load() {
-		if e := d.share(sec, max(n, 24*len(out))+32); e != nil {
-			return e
+		if e := d.share(sec, max(n, 64*(len(out)-first))); e != nil {
+			return out[:first], e
 		}
 	}
-	for _, r := range out {
-		u.emit(r.lo, r.hi, f)
+	return out, err
+}
+
+// readList reads a list up to its end.
+func (u *unit) readList(r *reader, out []addrRange) []addrRange {
+	if u.version < 5 {
+		return u.readRanges(r, out)
 	}
-	return err
+	return u.readRnglist(r, out)
 }
 
 // readRanges reads a list of .debug_ranges.
-func (u *unit) readRanges(r *reader, f func(lo, hi uint64)) {
+func (u *unit) readRanges(r *reader, out []addrRange) []addrRange {
 	base, size := u.main().low, u.addrSize
 	last := ^uint64(0)
 	if size < 8 {
 		last = 1<<(8*size) - 1
 	}
-	for !r.bad {
+	for {
 		lo, hi := r.uint(size), r.uint(size)
 		switch {
 		case r.bad || lo == 0 && hi == 0:
-			return
+			return out
 		case lo == last:
 			base = hi
 		case lo < hi:
-			f(base+lo, base+hi)
+			out = append(out, addrRange{base + lo, base + hi})
 		}
 	}
 }
 
 // readRnglist reads a list of .debug_rnglists.
-func (u *unit) readRnglist(r *reader, f func(lo, hi uint64)) {
+func (u *unit) readRnglist(r *reader, out []addrRange) []addrRange {
 	base := u.main().low
 	for {
 		kind := r.u8()
 		if r.bad {
-			return
+			return out
 		}
 		var lo, hi uint64
 		ok := true
 		switch kind {
 		case rleEndOfList:
-			return
+			return out
 		case rleBaseAddressx:
 			base, ok = u.addrx(r.uleb())
 			if !ok {
@@ -188,12 +205,12 @@ func (u *unit) readRnglist(r *reader, f func(lo, hi uint64)) {
 			hi = lo + r.uleb()
 		default:
 			r.fail("entry of kind %d in a range list", kind)
-			return
+			return out
 		}
 		if r.bad || !ok {
 			r.fail("no address for an entry of a range list")
-			return
+			return out
 		}
-		f(lo, hi)
+		out = append(out, addrRange{lo, hi})
 	}
 }

@@ -46,13 +46,6 @@ func (r *reader) err(name string, off uint64) error {
 	return &decode.Error{Offset: int64(off), Field: name, Why: why}
 }
 
-func (r *reader) order() binary.ByteOrder {
-	if r.big {
-		return binary.BigEndian
-	}
-	return binary.LittleEndian
-}
-
 func (r *reader) skip(n uint64) {
 	if n > uint64(len(r.b)-r.p) {
 		r.end()

@@ -65,7 +65,7 @@ func (s *section) get() error {
 			s.s = Section{}
 			s.err = fmt.Errorf("%s: %w", s.name, s.err)
 		}
-		if s.s.Data != nil || s.s.R == nil {
+		if s.s.Load == nil && s.s.R == nil {
 			s.s.Size = int64(len(s.s.Data))
 		}
 		s.s.Size = max(s.s.Size, 0)
@@ -86,7 +86,8 @@ func (s *section) mem() ([]byte, bool, error) {
 		return nil, false, err
 	}
 	switch {
-	case s.s.R == nil || s.s.Data != nil:
+	case s.s.Load != nil:
+	case s.s.R == nil:
 		return s.s.Data, true, nil
 	case s.s.Size > wholeSize:
 		return nil, false, nil
@@ -100,10 +101,22 @@ func (s *section) all() ([]byte, error) {
 	if err := s.get(); err != nil {
 		return nil, err
 	}
-	if s.s.R == nil || s.s.Data != nil {
+	if s.s.R == nil && s.s.Load == nil {
 		return s.s.Data, nil
 	}
 	s.allOnce.Do(func() {
+		if s.s.Load != nil {
+			b, err := s.s.Load()
+			switch {
+			case err != nil:
+				s.dataErr = fmt.Errorf("%s: %w", s.name, err)
+			case int64(len(b)) != s.s.Size:
+				s.dataErr = fmt.Errorf("%s: %d bytes, want %d", s.name, len(b), s.s.Size)
+			default:
+				s.data = b
+			}
+			return
+		}
 		if s.dataErr = s.budget.Alloc(s.s.Size, s.name); s.dataErr != nil {
 			return
 		}
@@ -169,7 +182,7 @@ func (s *section) parse(big bool, off, end uint64, f func(r *reader)) error {
 	}
 	end = min(end, uint64(s.s.Size))
 	if off >= end {
-		return &decode.Error{Offset: int64(off), Field: s.name, Why: fmt.Sprintf("beyond its end at %#x", end)}
+		return fmt.Errorf("%s: offset %#x: beyond its end at %#x", s.name, off, s.s.Size)
 	}
 	if in {
 		r := reader{b: b[off:end:end], big: big}
@@ -190,4 +203,16 @@ func (s *section) parse(big bool, off, end uint64, f func(r *reader)) error {
 			return r.err(s.name, off)
 		}
 	}
+}
+
+// uint returns the value of size bytes at off.
+func (s *section) uint(big bool, off uint64, size int) (uint64, error) {
+	if b, in, err := s.mem(); err == nil && in && off < uint64(len(b)) {
+		r := reader{b: b[off:], big: big}
+		v := r.uint(size)
+		return v, r.err(s.name, off)
+	}
+	var v uint64
+	err := s.parse(big, off, off+uint64(size), func(r *reader) { v = r.uint(size) })
+	return v, err
 }

@@ -35,7 +35,6 @@ type unit struct {
 
 	rootOnce sync.Once
 	rootErr  error
-	table    *abbrevTable
 	tag      uint16
 	lang     uint16
 	hasLine  bool
@@ -51,6 +50,10 @@ type unit struct {
 	rngErr   error
 	compDir  string
 	dwoName  string
+
+	tableOnce sync.Once
+	tableErr  error
+	table     *abbrevTable // after open
 
 	skel *unit // of a split unit, the one in the main file
 
@@ -186,34 +189,48 @@ func (d *Data) unit(i int32) *unit {
 // root reads the first entry of a unit.
 func (u *unit) root() error {
 	u.rootOnce.Do(func() {
-		if u.table, u.rootErr = u.d.abbrevTable(u); u.rootErr != nil {
-			return
-		}
 		var a *abbrev
+		var t *abbrevTable
+		var tableErr error
 		var vals []rootValue
 		err := u.d.secs[secInfo].parse(u.d.opt.Big, u.die, u.end, func(r *reader) {
 			vals = vals[:0]
 			code := r.uleb()
-			if a = u.table.get(code); a == nil {
+			if r.bad {
+				return
+			}
+			if t, tableErr = u.d.rootAbbrev(u, code); tableErr != nil {
+				r.fail("abbreviation")
+				return
+			}
+			if a = t.get(code); a == nil {
 				r.fail("no abbreviation %d", code)
 				return
 			}
-			for _, at := range u.table.attrs[a.attr0 : a.attr0+a.nattrs] {
-				v := u.value(r, at)
+			for _, at := range t.attrs[a.attr0 : a.attr0+a.nattrs] {
+				v := t.value(u.layout, r, at)
 				if len(v.b) > 0 {
 					v.b = slices.Clone(v.b[:min(len(v.b), maxName)])
 				}
 				vals = append(vals, rootValue{at.at, v})
 			}
 		})
-		if err != nil {
-			u.rootErr = err
+		if u.rootErr = cmp.Or(tableErr, err); u.rootErr != nil {
 			return
 		}
 		u.tag = a.tag
 		u.setRoot(vals)
 	})
 	return u.rootErr
+}
+
+// open reads the first entry of a unit, and the abbreviations for all others.
+func (u *unit) open() error {
+	if err := u.root(); err != nil {
+		return err
+	}
+	u.tableOnce.Do(func() { u.table, u.tableErr = u.d.abbrevTable(u) })
+	return u.tableErr
 }
 
 type rootValue struct {
@@ -255,7 +272,7 @@ func (u *unit) setRoot(vals []rootValue) {
 			pc.set(x.at, x.v)
 		}
 	}
-	u.rngErr = u.eachRange(&pc, func(lo, hi uint64) { u.ranges = append(u.ranges, addrRange{lo, hi}) })
+	u.ranges, u.rngErr = u.appendRanges(nil, &pc)
 }
 
 // defaultBases sets where the tables of a unit begin that does not say it.
@@ -290,7 +307,7 @@ func (d *Data) place() {
 			continue
 		}
 		if len(u.ranges) == 0 {
-			if !u.table.code && u.dwoName == "" {
+			if u.dwoName == "" && (u.open() != nil || !u.table.code) {
 				continue // it has no code
 			}
 			d.unranged = append(d.unranged, int32(i))
@@ -353,5 +370,5 @@ func (d *Data) unitAt(off uint64) (*unit, error) {
 		return nil, &decode.Error{Offset: int64(off), Field: d.secs[secInfo].name, Why: "no unit holds it"}
 	}
 	u := d.unit(int32(i))
-	return u, u.root()
+	return u, u.open()
 }

@@ -45,6 +45,7 @@ type frameRecord struct {
 	name, linkage, file uint32 // in strings
 	line                uint32
 	start               uint64
+	flags               uint32
 	parent              uint32 // one more than the index of the frame that it stands in; 0: it stands in none
 }
 
@@ -77,7 +78,10 @@ func (b *Builder) Frames(lo, hi uint64, frames []Frame) {
 	ref := uint32(0)
 	for i := len(frames) - 1; i >= 0; i-- {
 		f := &frames[i]
-		r := frameRecord{b.string(f.Name), b.string(f.Linkage), b.string(f.File), f.Line, f.Start, ref}
+		r := frameRecord{b.string(f.Name), b.string(f.Linkage), b.string(f.File), f.Line, f.Start, 0, ref}
+		if f.Mangled {
+			r.flags |= flagMangled
+		}
 		n, ok := b.frameIndex[r]
 		if !ok {
 			if b.frameIndex == nil {
@@ -179,7 +183,7 @@ func (b *Builder) WriteTo(w io.Writer, id Identity) error {
 		body = binary.LittleEndian.AppendUint32(body, s.linkage)
 	}
 	for _, f := range b.frames {
-		for _, v := range [...]uint32{f.name, f.linkage, f.file, f.line, f.parent, 0} {
+		for _, v := range [...]uint32{f.name, f.linkage, f.file, f.line, f.parent, f.flags} {
 			body = binary.LittleEndian.AppendUint32(body, v)
 		}
 		body = binary.LittleEndian.AppendUint64(body, f.start)

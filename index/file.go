@@ -283,6 +283,7 @@ func (f *File) chain(ref uint32, buf []Frame) ([]Frame, error) {
 		fr.Line = binary.LittleEndian.Uint32(b[12:])
 		fr.Start = binary.LittleEndian.Uint64(b[24:])
 		parent := binary.LittleEndian.Uint32(b[16:])
+		fr.Mangled = binary.LittleEndian.Uint32(b[20:])&flagMangled != 0
 		if parent >= ref || n == maxChain {
 			// Records come after those they stand in, so chains end.
 			return buf, damaged("offset %#x: frame: it stands in frame %d", f.off[secFrames]+32*(int64(ref)-1), parent)

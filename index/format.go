@@ -51,6 +51,9 @@ const (
 	sections
 )
 
+// flagMangled says that the name of a frame is mangled.
+const flagMangled = 1
+
 // recordSize is the size of the records of each section, in bytes.
 var recordSize = [sections]int64{16, 16, 24, 32, 1}
 
@@ -120,6 +123,7 @@ type Symbol struct {
 type Frame struct {
 	Name    string // as printed; "" if unknown
 	Linkage string // as in the debug information
+	Mangled bool   // Linkage is mangled; it is demangled when it is needed, unless Name is set
 	File    string // "" if unknown
 	Line    uint32 // 0 if unknown
 	Start   uint64 // of the function with the machine code, in the addresses of the index; 0 if unknown

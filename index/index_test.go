@@ -32,7 +32,7 @@ var testID = Identity{ID: id("0123456789abcdef"), Sources: [32]byte{1}, Layout: 
 func chain(n int) []Frame {
 	var out []Frame
 	for i := range n % 5 {
-		out = append(out, Frame{Name: fmt.Sprint("inl", n%7, i), Linkage: fmt.Sprint("_Z", i), File: fmt.Sprint("/src/", n%3, ".c"), Line: uint32(n + i)})
+		out = append(out, Frame{Name: fmt.Sprint("inl", n%7, i), Linkage: fmt.Sprint("_Z", i), Mangled: n%2 == 0, File: fmt.Sprint("/src/", n%3, ".c"), Line: uint32(n + i)})
 	}
 	return append(out, Frame{Name: fmt.Sprint("f", n%100), File: "/src/main.c", Line: uint32(n % 1000), Start: uint64(n)})
 }
@@ -151,7 +151,7 @@ func TestOverlap(t *testing.T) {
 // TestDamage: each flipped byte and each cut is noticed before anything of the
 // damaged part is used.
 func TestDamage(t *testing.T) {
-	raw := encode(t, sample(3000))
+	raw := encode(t, sample(1000))
 	use := func(b []byte) error {
 		f, err := Open(bytes.NewReader(b), int64(len(b)))
 		if err != nil {
@@ -307,11 +307,11 @@ func TestTrim(t *testing.T) {
 func TestManyWriters(t *testing.T) {
 	dir := t.TempDir()
 	var wg sync.WaitGroup
-	for w := range 8 {
+	for w := range 4 {
 		wg.Go(func() {
 			c := NewCache(dir, 1)
 			r := rand.New(rand.NewPCG(uint64(w), 1))
-			for range 20 {
+			for range 10 {
 				if err := c.Put(testID, sample(100+r.IntN(400))); err != nil {
 					t.Error(err)
 					return

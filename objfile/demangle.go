@@ -13,7 +13,7 @@ const (
 	maxDemangled = 64 << 10
 )
 
-// Demangle returns a C++, Rust or OCaml name as perf prints it: without
+// Demangle returns a C++, Rust, OCaml or Java name as perf prints it: without
 // parameters, return type, hashes, symbol versions and clone suffixes such as
 // .isra.0; and any other name, and one that cannot be demangled, as it is.
 // The @plt of a stub is kept.
@@ -21,7 +21,13 @@ const (
 // It differs from package demangle, which it uses for C++, where perf does:
 // in Rust names, and in > that close after an empty pack.
 func Demangle(name string) string {
-	if len(name) < 4 || len(name) > maxMangled || name[0] != '_' && name[0] != 'c' {
+	if len(name) < 4 || len(name) > maxMangled || name[0] != '_' && name[0] != 'c' && name[0] != 'L' {
+		return name
+	}
+	if name[0] == 'L' {
+		if s, ok := java(name); ok {
+			return s
+		}
 		return name
 	}
 	mangled, suffix := name, ""
@@ -74,6 +80,65 @@ func ocaml(name string) (string, bool) {
 		sb.WriteByte(s[i])
 	}
 	return sb.String(), true
+}
+
+// java demangles what the agents of Java machines write, Lpackage/Class;method
+// and the descriptor of its type: package.Class.method(types), without the type
+// it returns. A method such as <init> has no dot in front of it.
+// Source: JVM specification, section 4.3; tests/demangle-java-test.c of perf has
+// the form.
+func java(name string) (string, bool) {
+	class, method, ok := strings.Cut(name[1:], ";")
+	if !ok || class == "" || strings.ContainsAny(class, "()[ ") {
+		return "", false
+	}
+	method, params, ok := strings.Cut(method, "(")
+	if !ok || method == "" || strings.ContainsAny(method, ";/[)") {
+		return "", false
+	}
+	params, _, ok = strings.Cut(params, ")")
+	if !ok {
+		return "", false
+	}
+	var sb strings.Builder
+	sb.WriteString(strings.ReplaceAll(class, "/", "."))
+	if c := method[0] | 0x20; c >= 'a' && c <= 'z' {
+		sb.WriteByte('.')
+	}
+	sb.WriteString(method)
+	sb.WriteByte('(')
+	for first := true; params != ""; first = false {
+		if !first {
+			sb.WriteString(", ")
+		}
+		element := strings.TrimLeft(params, "[")
+		arrays := len(params) - len(element)
+		if element == "" || arrays > 255 {
+			return "", false
+		}
+		if element[0] == 'L' {
+			class, rest, ok := strings.Cut(element[1:], ";")
+			if !ok {
+				return "", false
+			}
+			sb.WriteString(strings.ReplaceAll(class, "/", "."))
+			params = rest
+		} else {
+			typ := javaTypes[element[0]]
+			if typ == "" {
+				return "", false
+			}
+			sb.WriteString(typ)
+			params = element[1:]
+		}
+		sb.WriteString(strings.Repeat("[]", arrays))
+	}
+	sb.WriteByte(')')
+	return sb.String(), true
+}
+
+var javaTypes = map[byte]string{
+	'B': "byte", 'C': "char", 'D': "double", 'F': "float", 'I': "int", 'J': "long", 'S': "short", 'Z': "boolean",
 }
 
 // cxxOptions are those of perf without -v. The library's printer stops at

@@ -9,10 +9,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/klauspost/compress/zlib"
-
 	"github.com/perfark/perfark/dwarf"
 	"github.com/perfark/perfark/internal/decode"
+	"github.com/perfark/perfark/internal/inflate"
 )
 
 // DWARFOptions says how the debug information of a file is read. The zero
@@ -101,132 +100,209 @@ type debugSections struct {
 
 	mu       sync.Mutex
 	admitted int64 // bytes decompressed
+	made     map[int]*madeSection
+}
+
+// A madeSection is one that does not lie in the file as it is read.
+type madeSection struct {
+	asked sync.Once // for memory
+	limit error
+	once  sync.Once
+	data  []byte
+	err   error
 }
 
 // section returns a section: as it lies in the file, or decompressed and
-// relocated in memory.
+// relocated in memory, which is done when its contents are asked for.
 func (d *debugSections) section(name string) (dwarf.Section, error) {
 	f := d.f
-	i := f.sectionIndex(name)
+	i := d.index(name)
 	if i < 0 {
-		i = f.sectionIndex(".z" + name[1:])
-	}
-	if i < 0 || f.sections[i].typ == shtNobits {
 		return dwarf.Section{}, nil
 	}
 	s := &f.sections[i]
 	if s.size > uint64(f.size) || s.off > uint64(f.size)-s.size {
 		return dwarf.Section{}, &decode.Error{Offset: int64(s.off), Field: s.name, Why: fmt.Sprintf("%d bytes wanted, but the file has %d", s.size, f.size)}
 	}
-	old := strings.HasPrefix(s.name, ".z")
-	relocate := f.typ == TypeRel && !d.o.DWO
-	if s.flags&shfCompressed == 0 && !old && !relocate {
-		return dwarf.Section{R: f.r, Off: int64(s.off), Size: int64(s.size)}, nil
-	}
-	b, err := d.contents(s, old)
+	c, err := f.compression(s)
 	if err != nil {
 		return dwarf.Section{}, err
 	}
-	if relocate {
-		if err := d.relocate(b, uint32(i)); err != nil {
-			return dwarf.Section{}, err
-		}
+	if c.typ == 0 && !d.relocated() {
+		return dwarf.Section{R: f.r, Off: int64(s.off), Size: int64(s.size)}, nil
 	}
-	return dwarf.Section{Data: b}, nil
+	return dwarf.Section{Size: int64(min(c.size, math.MaxInt64)), Load: func() ([]byte, error) {
+		if name == ".debug_info" {
+			d.prepare()
+		}
+		return d.load(i)
+	}}, nil
 }
 
-func (f *File) sectionIndex(name string) int {
-	for i := range f.sections {
-		if f.sections[i].name == name {
-			return i
+// index returns which section has the name, or the name that it has if it is
+// compressed in the old way; -1 if there is none with contents.
+func (d *debugSections) index(name string) int {
+	for _, n := range [...]string{name, ".z" + name[1:]} {
+		for i := range d.f.sections {
+			if s := &d.f.sections[i]; s.name == n && s.typ != shtNobits {
+				return i
+			}
 		}
 	}
 	return -1
 }
 
-// contents reads a section, decompressed.
-func (d *debugSections) contents(s *section, old bool) ([]byte, error) {
-	f := d.f
-	b, err := f.read(s.off, s.size, s.name)
-	if err != nil {
-		return nil, err
+func (d *debugSections) relocated() bool { return d.f.typ == TypeRel && !d.o.DWO }
+
+// prepare makes the sections that every question needs, at the same time.
+func (d *debugSections) prepare() {
+	var wg sync.WaitGroup
+	for _, name := range [...]string{
+		".debug_info", ".debug_str", ".debug_line", ".debug_rnglists", ".debug_ranges", ".debug_abbrev", ".debug_addr", ".debug_str_offsets",
+		".debug_line_str",
+	} {
+		i := d.index(name)
+		if i < 0 {
+			continue
+		}
+		c, err := d.f.compression(&d.f.sections[i])
+		if err != nil || c.typ == 0 && !d.relocated() {
+			continue
+		}
+		d.admit(i, c) // in this order, whoever is ready first
+		wg.Go(func() { d.load(i) })
 	}
+	wg.Wait()
+}
+
+// entry returns what is known of section i.
+func (d *debugSections) entry(i int) *madeSection {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.made == nil {
+		d.made = map[int]*madeSection{}
+	}
+	m := d.made[i]
+	if m == nil {
+		m = &madeSection{}
+		d.made[i] = m
+	}
+	return m
+}
+
+// load makes section i.
+func (d *debugSections) load(i int) ([]byte, error) {
+	m := d.entry(i)
+	m.once.Do(func() {
+		if m.data, m.err = d.contents(i); m.err == nil && d.relocated() {
+			m.err = d.relocate(m.data, uint32(i))
+		}
+	})
+	return m.data, m.err
+}
+
+// admit asks for memory for section i.
+func (d *debugSections) admit(i int, c compression) error {
+	m := d.entry(i)
+	m.asked.Do(func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		s := &d.f.sections[i]
+		if c.typ == 0 {
+			return // read counts it
+		}
+		limit := min(d.f.size*maxRatio+maxGrowth-d.admitted, d.f.budget.Left())
+		if c.size > uint64(max(limit, 0)) {
+			m.limit = &decode.LimitError{What: s.name, Limit: limit, Want: int64(min(c.size, math.MaxInt64)), Option: "--max-input-bytes"}
+			return
+		}
+		d.admitted += int64(c.size)
+		m.limit = d.f.budget.Alloc(int64(c.size), s.name)
+	})
+	return m.limit
+}
+
+// A compression says how a section is compressed.
+type compression struct {
+	typ  uint32 // ch_type; 0: it is not
+	head uint64 // bytes in front of the compressed ones
+	size uint64 // of what comes out, in bytes
+}
+
+// compression reads how a section is compressed.
+func (f *File) compression(s *section) (compression, error) {
+	old := strings.HasPrefix(s.name, ".z")
+	if s.flags&shfCompressed == 0 && !old {
+		return compression{size: s.size}, nil
+	}
+	head := uint64(12)
+	if s.flags&shfCompressed != 0 && f.class == 64 {
+		head = 24
+	}
+	b, err := f.read(s.off, min(head, s.size), s.name)
+	if err != nil {
+		return compression{}, err
+	}
+	f.budget.Free(int64(len(b)))
 	c := decode.NewCursor(b, int64(s.off), f.big)
-	typ, size := uint32(compressZlib), uint64(0)
+	x := compression{head: head}
 	switch {
 	case s.flags&shfCompressed != 0:
-		typ = c.Uint32("ch_type")
+		x.typ = c.Uint32("ch_type")
 		if f.class == 64 {
 			c.Skip(4, "ch_reserved")
 		}
-		size = f.word(&c, "ch_size")
+		x.size = f.word(&c, "ch_size")
 		f.word(&c, "ch_addralign")
-	case old && bytes.HasPrefix(b, []byte("ZLIB")):
+		if x.typ != compressZlib && x.typ != compressZstd && c.Err() == nil {
+			return x, fmt.Errorf("ch_type is %d, want 1 (zlib) or 2 (zstd)", x.typ)
+		}
+	case bytes.HasPrefix(b, []byte("ZLIB")):
 		c = decode.NewCursor(b, int64(s.off), true)
 		c.Skip(4, "zdebug.magic")
-		size = c.Uint64("zdebug.size")
+		x.typ, x.size = compressZlib, c.Uint64("zdebug.size")
 	default:
-		return b, nil
+		return compression{size: s.size}, nil
 	}
-	if err := c.Err(); err != nil {
-		return nil, err
-	}
-	if err := d.admit(size, s.name); err != nil {
-		return nil, err
-	}
-	out := make([]byte, size)
-	if err := expand(typ, c.Rest(), out); err != nil {
-		return nil, err
-	}
-	f.budget.Free(int64(s.size))
-	return out, nil
+	return x, c.Err()
 }
 
-// admit asks for memory for a decompressed section.
-func (d *debugSections) admit(size uint64, what string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	limit := min(d.f.size*maxRatio+maxGrowth-d.admitted, d.f.budget.Left())
-	if size > uint64(max(limit, 0)) {
-		return &decode.LimitError{What: what, Limit: limit, Want: int64(min(size, math.MaxInt64)), Option: "--max-input-bytes"}
+// contents reads a section, decompressed.
+func (d *debugSections) contents(i int) ([]byte, error) {
+	f := d.f
+	s := &f.sections[i]
+	c, err := f.compression(s)
+	if err != nil {
+		return nil, err
 	}
-	d.admitted += int64(size)
-	return d.f.budget.Alloc(int64(size), what)
-}
-
-// expand decompresses b, which must give exactly the bytes of out.
-func expand(typ uint32, b, out []byte) error {
-	var z io.Reader
-	switch typ {
-	case compressZlib:
-		r, err := zlib.NewReader(bytes.NewReader(b))
-		if err != nil {
-			return err
-		}
-		z = r
-	case compressZstd:
-		r, done, err := openZstd(bytes.NewReader(b))
-		if err != nil {
-			return err
-		}
-		defer done()
-		z = r
-	default:
-		return fmt.Errorf("ch_type is %d, want 1 (zlib) or 2 (zstd)", typ)
+	if c.typ == 0 {
+		return f.read(s.off, s.size, s.name)
 	}
-	if n, err := io.ReadFull(z, out); err != nil {
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			return fmt.Errorf("holds %d bytes, but its ch_size is %d", n, len(out))
-		}
-		return err
+	if err := d.admit(i, c); err != nil {
+		return nil, err
+	}
+	out := make([]byte, c.size)
+	r := io.NewSectionReader(f.r, int64(s.off+c.head), int64(s.size-c.head))
+	if c.typ == compressZlib {
+		return out, inflate.Zlib(out, r)
+	}
+	z, done, err := openZstd(r)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if n, err := io.ReadFull(z, out); err == io.EOF || err == io.ErrUnexpectedEOF {
+		return nil, fmt.Errorf("holds %d bytes, but its ch_size is %d", n, len(out))
+	} else if err != nil {
+		return nil, err
 	}
 	switch n, err := z.Read(make([]byte, 1)); {
 	case n > 0:
-		return fmt.Errorf("holds more than the %d bytes of its ch_size", len(out))
+		return nil, fmt.Errorf("holds more than the %d bytes of its ch_size", len(out))
 	case err != nil && err != io.EOF:
-		return err
+		return nil, err
 	}
-	return nil
+	return out, nil
 }
 
 // maxRelocs bounds the relocations of one section.

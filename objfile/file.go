@@ -152,9 +152,10 @@ type segment struct {
 }
 
 const (
-	ptLoad = 1
-	ptNote = 4
-	pfExec = 1
+	ptLoad  = 1
+	ptNote  = 4
+	pfExec  = 1
+	pfWrite = 2
 
 	pnXNum    = 0xffff
 	shnXIndex = 0xffff

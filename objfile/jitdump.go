@@ -39,6 +39,10 @@ type JITDump struct {
 	size   int64
 	budget *decode.Budget
 	loads  []int32 // of Code: those whose code is in the file, by Off
+
+	// ahead is by how much the addresses of lines are ahead of the code. V8
+	// adds the size of the ELF header that perf inject puts in front of it.
+	ahead uint64
 }
 
 // A JITCode is a piece of code at an address from some time on: it was loaded,
@@ -74,8 +78,8 @@ const (
 	jitMagic  = 0x4a695444 // "JiTD" as a big-endian number
 	jitHeader = 40
 	jitPrefix = 16
-	jitEntry  = 16 // of debug information, before the name of the file
-	maxJIT    = 1 << 24
+	jitEntry  = 16      // of debug information, before the name of the file
+	maxJIT    = 1 << 21 // pieces of code
 )
 
 // ReadJITDump reads the records of the jitdump r of size bytes, but for code
@@ -139,6 +143,7 @@ func (d *JITDump) warn(at int64, format string, args ...any) {
 func (d *JITDump) records(off int64) error {
 	w := window{r: d.r, size: d.size}
 	var pending JITCode // what was said of the next code
+	ahead := ^uint64(0)
 	byIndex := map[uint64]int{}
 	for size := int64(0); d.size-off >= jitPrefix; off += size {
 		b, err := w.at(off, jitPrefix+48)
@@ -159,6 +164,10 @@ func (d *JITDump) records(off int64) error {
 		}
 		if err := d.budget.Step(1, "jitdump: records"); err != nil {
 			return err
+		}
+		if len(d.Code) == maxJIT {
+			d.warn(off, "more than %d pieces of code; reading ends here", maxJIT)
+			return nil
 		}
 		switch id {
 		case jitLoad:
@@ -192,13 +201,20 @@ func (d *JITDump) records(off int64) error {
 				return err
 			}
 		case jitDebugInfo:
-			c.Uint64("code_addr")
+			addr := c.Uint64("code_addr")
 			n := c.Uint64("nr_entry")
 			if c.Err() != nil || size < jitPrefix+16 || n > uint64(size-jitPrefix-16)/(jitEntry+1) {
 				d.warn(off, "%d lines in %d bytes", n, size)
 				break
 			}
 			pending.debug, pending.debugs = off+jitPrefix+16, uint32(n)
+			if n > 0 {
+				ahead = min(ahead, c.Uint64("addr")-addr)
+			}
+			d.ahead = 0
+			if ahead == 64 || ahead == 52 {
+				d.ahead = ahead
+			}
 		case jitUnwindingInfo:
 			n, head := c.Uint64("unwinding_size"), c.Uint64("eh_frame_hdr_size")
 			if c.Err() != nil || size < jitPrefix+24 || n > uint64(size-jitPrefix-24) || head > n {
@@ -281,9 +297,6 @@ func (w *window) at(off int64, n int) ([]byte, error) {
 }
 
 func (d *JITDump) add(j JITCode) error {
-	if len(d.Code) == maxJIT {
-		return fmt.Errorf("jitdump: more than %d pieces of code", maxJIT)
-	}
 	if err := d.budget.Alloc(120, "jitdump: code"); err != nil {
 		return err
 	}
@@ -350,7 +363,9 @@ func (d *JITDump) Line(off uint64) (file string, line int, ok bool) {
 	}
 	j := &d.Code[d.loads[i]]
 	// Addresses are those where it was loaded; an entry reaches up to the next.
-	addr := j.Addr + (off - uint64(j.Off))
+	// V8 20 writes names that it has freed already, with zeros in them: then
+	// nothing is where it should be.
+	addr := j.Addr + (off - uint64(j.Off)) + d.ahead
 	at, name := j.debug, ""
 	best := uint64(0)
 	for range j.debugs {
@@ -369,6 +384,9 @@ func (d *JITDump) Line(off uint64) (file string, line int, ok bool) {
 		} else {
 			name = d.string(at+jitEntry, d.size)
 			at += jitEntry + int64(len(name)) + 1
+		}
+		if start-j.Addr > j.Size+d.ahead {
+			return "", 0, false
 		}
 		if start <= addr && start >= best && l > 0 {
 			file, line, best = name, int(l), start

@@ -143,6 +143,36 @@ func TestJITDump(t *testing.T) {
 	}
 }
 
+// TestJITDumpLines: the lines of V8, whose addresses are those of an ELF file
+// that is yet to be made, and which are of no use where a name is broken.
+func TestJITDumpLines(t *testing.T) {
+	line := func(j *testJIT, off uint64) string {
+		d, err := ReadJITDump(bytes.NewReader(j.b), int64(len(j.b)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, line, _ := d.Line(uint64(d.Code[0].Off) + off)
+		return fmt.Sprint(file, ":", line)
+	}
+	j := newTestJIT(false)
+	j.lines(0x1000, []uint64{0x1040, 0x1044}, "a.js:1", "a.js:2")
+	j.load(1, 0x1000, 1, "f", "12345678")
+	if got := line(j, 3) + " " + line(j, 4); got != "a.js:1 a.js:2" {
+		t.Errorf("V8: %s", got)
+	}
+	j.lines(0x2000, []uint64{0x2000}, "b.js:1")
+	j.load(2, 0x2000, 2, "g", "12345678")
+	if got := line(j, 3); got != ":0" {
+		t.Errorf("not V8: %s", got) // they are outside of the code
+	}
+	j = newTestJIT(false)
+	j.lines(0x1000, []uint64{0x1000, 0x1004}, "a\x00\x00\x00\x00\x00garbage:1", "a.js:2")
+	j.load(1, 0x1000, 1, "f", "12345678")
+	if got := line(j, 5); got != ":0" {
+		t.Errorf("broken name: %s", got)
+	}
+}
+
 // TestJITDumpHostile: S8. What a dump says about itself is not believed.
 func TestJITDumpHostile(t *testing.T) {
 	good := func(j *testJIT) { j.load(10, 0x1000, 1, "good", "code") }

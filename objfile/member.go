@@ -39,6 +39,7 @@ type Members struct {
 	dirErr  error
 	found   []Member
 	nothing extent // no member begins in here
+	pages   int    // looked at
 	opened  int
 }
 
@@ -157,7 +158,7 @@ func (m *Members) member(e *zipEntry) (Member, error) {
 // Bounds of the search for an ELF file that no directory lists.
 const (
 	memberPage  = 4096
-	memberReach = 1 << 30 // bytes
+	memberReach = 1 << 30 // bytes looked through, from one offset and for one file
 	maxMembers  = 1024    // ELF files looked at in one file
 )
 
@@ -174,8 +175,8 @@ func (m *Members) behind(off uint64) (Member, error) {
 			// An earlier search went on from here and found nothing.
 			at = m.nothing.start
 		} else {
-			if err := m.budget.Step(1, "search for an ELF file"); err != nil {
-				return Member{}, err
+			if m.pages++; m.pages > memberReach/memberPage {
+				return Member{}, fmt.Errorf("%w, or so it seems: %d MiB were searched", ErrNoMember, memberReach>>20)
 			}
 			var magic [4]byte
 			if n, _ := m.r.ReadAt(magic[:], int64(at)); n == 4 && string(magic[:]) == "\x7fELF" {

@@ -206,8 +206,9 @@ func TestMembersHostile(t *testing.T) {
 	} {
 		bounded(t, name, len(b), func() {
 			m := NewMembers(bytes.NewReader(b), int64(len(b)), nil)
-			for i := range 20000 {
-				m.At(uint64(i) * uint64(len(b)) / 20000)
+			const n = 20000 / raceFactor
+			for i := range n {
+				m.At(uint64(i) * uint64(len(b)) / n)
 			}
 			m.At(1<<64 - 1)
 			m.Named("x")

@@ -10,6 +10,9 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
+
+	"github.com/perfark/perfark/internal/decode"
 )
 
 // ErrNoGoTable says that a file has no table of Go functions, or none that we
@@ -35,12 +38,12 @@ type GoTable struct {
 	addr    uint64 // where the table is
 	off     uint64 // and where in the file
 
-	data  []byte // from its header on
-	names []byte // these alias data
-	cus   []byte
-	files []byte
-	pcs   []byte
-	funcs []byte
+	data  goPart // from its header on
+	names goPart // parts of data
+	cus   goPart
+	files goPart
+	pcs   goPart
+	funcs goPart
 
 	entries []uint64 // of the functions, sorted; and where the last one ends
 	offs    []uint32 // of the functions in funcs
@@ -178,27 +181,29 @@ func (f *File) order() binary.ByteOrder {
 
 // goTableAt reads the table of at most size bytes at off.
 func (f *File) goTableAt(off, addr, size uint64) (*GoTable, error) {
-	b, err := f.read(off, size, "Go functions")
-	if err != nil {
-		return nil, err
+	if size > uint64(f.size) || off > uint64(f.size)-size {
+		return nil, &decode.Error{Offset: int64(off), Field: "Go functions", Why: fmt.Sprintf("%d bytes wanted, but the file has %d", size, f.size)}
 	}
+	data := goPart{&goPages{r: f.r, off: off, size: size, budget: f.budget}, 0, size}
+	b := data.at(0, min(8, size))
 	if len(b) < 8 || !f.isGoHeader(b) {
 		return nil, fmt.Errorf("%w that we know: offset %#x: it begins with %x", ErrNoGoTable, off, b[:min(8, len(b))])
 	}
-	t := &GoTable{f: f, order: f.order(), ptr: uint64(b[7]), quantum: uint64(b[6]), addr: addr, off: off, data: b}
+	t := &GoTable{f: f, order: f.order(), ptr: uint64(b[7]), quantum: uint64(b[6]), addr: addr, off: off, data: data}
 	t.layout = goLayout(slices.Index(goMagic[:], t.order.Uint32(b)))
 	if t.layout < go118 && f.typ == TypeDyn {
 		f.relatives() // now, as look-ups may be concurrent
 	}
 	if err := t.header(); err != nil {
-		f.budget.Free(int64(size))
 		return nil, fmt.Errorf("%w: offset %#x: %w", ErrNoGoTable, off, err)
 	}
 	return t, nil
 }
 
 // word returns the address-sized value at off in the table, 0 beyond its end.
-func (t *GoTable) word(off uint64) uint64 { return wordAt(t.data, off, t.ptr, t.order) }
+func (t *GoTable) word(off uint64) uint64 {
+	return wordAt(t.data.at(off, t.ptr), 0, t.ptr, t.order)
+}
 
 func wordAt(b []byte, off, size uint64, order binary.ByteOrder) uint64 {
 	if off > uint64(len(b)) || uint64(len(b))-off < size {
@@ -213,6 +218,89 @@ func wordAt(b []byte, off, size uint64, order binary.ByteOrder) uint64 {
 // u32 returns the four bytes at off, 0 beyond the end.
 func (t *GoTable) u32(b []byte, off uint64) uint32 { return uint32(wordAt(b, off, 4, t.order)) }
 
+// u32in returns the four bytes at off in a part, 0 beyond the end.
+func (t *GoTable) u32in(p goPart, off uint64) uint32 { return t.u32(p.at(off, 4), 0) }
+
+// goPages are the bytes of a table, read where they are asked for: of a table
+// of 200 MB a profile needs a few. They are safe for concurrent use.
+type goPages struct {
+	r      io.ReaderAt
+	off    uint64 // of the table in the file
+	size   uint64
+	budget *decode.Budget
+
+	mu    sync.Mutex
+	pages map[uint64][]byte
+}
+
+const goPage = 16 << 10
+
+// page returns page i, shorter at the end; nil if it cannot be read.
+func (p *goPages) page(i uint64) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b, ok := p.pages[i]
+	if ok || i >= (p.size+goPage-1)/goPage {
+		return b
+	}
+	n := min(goPage, p.size-i*goPage)
+	if p.budget.Alloc(int64(n), "elf: Go functions") == nil {
+		b = make([]byte, n)
+		if m, _ := p.r.ReadAt(b, int64(p.off+i*goPage)); m < len(b) {
+			b = nil
+		}
+	}
+	if p.pages == nil {
+		p.pages = map[uint64][]byte{}
+	}
+	p.pages[i] = b
+	return b
+}
+
+// A goPart is a part of a table.
+type goPart struct {
+	pages  *goPages
+	lo, hi uint64
+}
+
+func (p goPart) len() uint64 { return p.hi - p.lo }
+
+// at returns n bytes at off, which must not be changed, or as many as there
+// are.
+func (p goPart) at(off, n uint64) []byte {
+	if off >= p.len() {
+		return nil
+	}
+	off, n = p.lo+off, min(n, p.len()-off)
+	b := p.pages.page(off / goPage)
+	b = b[min(off%goPage, uint64(len(b))):]
+	if uint64(len(b)) >= n {
+		return b[:n:n]
+	}
+	out := slices.Clone(b)
+	for uint64(len(out)) < n {
+		next := p.pages.page((off + uint64(len(out))) / goPage)
+		if len(next) == 0 {
+			return out
+		}
+		out = append(out, next[:min(uint64(len(next)), n-uint64(len(out)))]...)
+	}
+	return out
+}
+
+// cstring returns the NUL-terminated string at off, of at most max bytes.
+func (p goPart) cstring(off uint64, max int) string {
+	for n := uint64(128); ; n *= 8 {
+		b := p.at(off, min(n, uint64(max)))
+		if i := bytes.IndexByte(b, 0); i >= 0 {
+			return string(b[:i])
+		}
+		if uint64(len(b)) < n {
+			return string(b)
+		}
+	}
+}
+
 // header reads the header and the list of functions. It is padded to 8 bytes
 // from:
 //
@@ -223,8 +311,8 @@ func (t *GoTable) u32(b []byte, off uint64) uint32 { return uint32(wordAt(b, off
 // in words, the last five being offsets from the header.
 func (t *GoTable) header() error {
 	nfunc := t.word(8)
-	if nfunc == 0 || nfunc > maxGoFuncs || nfunc > uint64(len(t.data))/8 {
-		return fmt.Errorf("%d functions in %d bytes", nfunc, len(t.data))
+	if nfunc == 0 || nfunc > maxGoFuncs || nfunc > t.data.len()/8 {
+		return fmt.Errorf("%d functions in %d bytes", nfunc, t.data.len())
 	}
 	if t.layout == go12 {
 		t.names, t.funcs, t.pcs = t.data, t.data, t.data
@@ -238,13 +326,13 @@ func (t *GoTable) header() error {
 	for i := range 5 {
 		at[i] = t.word(8 + (first+uint64(i))*t.ptr)
 	}
-	at[5] = uint64(len(t.data))
+	at[5] = t.data.len()
 	for i := range 5 {
 		if at[i] < 8+(first+5)*t.ptr || at[i] > at[i+1] {
 			return fmt.Errorf("part %d is at %#x to %#x of %#x", i, at[i], at[i+1], at[5])
 		}
 	}
-	part := func(i int) []byte { return t.data[at[i]:at[i+1]] }
+	part := func(i int) goPart { return goPart{t.data.pages, at[i], at[i+1]} }
 	t.names, t.cus, t.files, t.pcs, t.funcs = part(0), part(1), part(2), part(3), part(4)
 	return t.list(at[4], nfunc)
 }
@@ -256,13 +344,17 @@ func (t *GoTable) list(off, nfunc uint64) error {
 	if t.layout >= go118 {
 		size = 4
 	}
-	if off > uint64(len(t.data)) || (uint64(len(t.data))-off)/size < 2*nfunc+1 {
-		return fmt.Errorf("%d functions, but only %d bytes follow", nfunc, len(t.data))
+	if off > t.data.len() || (t.data.len()-off)/size < 2*nfunc+1 {
+		return fmt.Errorf("%d functions, but only %d bytes follow", nfunc, t.data.len())
 	}
 	if err := t.f.budget.Alloc(int64(nfunc)*12, "elf: Go functions"); err != nil {
 		return err
 	}
-	list := t.data[off : off+(2*nfunc+1)*size]
+	list, err := t.f.read(t.off+off, (2*nfunc+1)*size, "Go functions")
+	if err != nil {
+		return err
+	}
+	defer t.f.budget.Free(int64(len(list)))
 	at := func(i uint64) uint64 { return wordAt(list, i*size, size, t.order) }
 	entry := at
 	switch {
@@ -406,8 +498,8 @@ func (t *GoTable) module(nfunc uint64) *goModule {
 		if n, _ := f.r.ReadAt(m.data, int64(off)); n < len(m.data) {
 			return nil
 		}
-		for i, part := range [][]byte{t.names, t.cus, t.files, t.pcs, t.funcs} {
-			at := t.addr + uint64(cap(t.data)-cap(part))
+		for i, part := range []goPart{t.names, t.cus, t.files, t.pcs, t.funcs} {
+			at := t.addr + part.lo
 			if m.word(moduleNames+3*uint64(i)) != at {
 				return nil
 			}
@@ -424,7 +516,10 @@ func (t *GoTable) module(nfunc uint64) *goModule {
 		t.order.PutUint64(want, t.addr)
 	}
 	const chunk = 1 << 20
-	for _, p := range f.loads {
+	// It is a variable: where there are few bytes, and mostly not in the rest.
+	loads := slices.Clone(f.loads)
+	slices.SortStableFunc(loads, func(a, b segment) int { return cmp.Compare(b.flags&pfWrite, a.flags&pfWrite) })
+	for _, p := range loads {
 		if p.flags&pfExec != 0 || p.off >= uint64(f.size) {
 			continue
 		}
@@ -558,7 +653,9 @@ func (t *GoTable) Lookup(addr uint64) (Sym, bool) {
 }
 
 // nameOff returns where the name of function i is in t.names.
-func (t *GoTable) nameOff(i int) uint32 { return t.u32(t.funcs, uint64(t.offs[i])+t.entrySize()) }
+func (t *GoTable) nameOff(i int) uint32 {
+	return t.u32in(t.funcs, uint64(t.offs[i])+t.entrySize())
+}
 
 // entrySize is the size of the first field of a function.
 func (t *GoTable) entrySize() uint64 {
@@ -568,22 +665,7 @@ func (t *GoTable) entrySize() uint64 {
 	return t.ptr
 }
 
-func (t *GoTable) name(off uint32) string { return cbytes(t.names, uint64(off), maxName) }
-
-// cbytes returns the NUL-terminated string at off in b, of at most max bytes.
-func cbytes(b []byte, off uint64, max int) string {
-	if off >= uint64(len(b)) {
-		return ""
-	}
-	b = b[off:]
-	if len(b) > max {
-		b = b[:max]
-	}
-	if i := bytes.IndexByte(b, 0); i >= 0 {
-		b = b[:i]
-	}
-	return string(b)
-}
+func (t *GoTable) name(off uint32) string { return t.names.cstring(uint64(off), maxName) }
 
 // A goFunc is a function of the table (_func). After the entry and the offset
 // of its name come, in words of four bytes,
@@ -605,44 +687,48 @@ type goFunc struct {
 
 // function decodes function i.
 func (t *GoTable) function(i int) goFunc {
-	at := uint64(t.offs[i])
+	// All of it is a few words: they are read at once.
+	const most = 8 + 12*4 + 64*4 + 256*8
+	from := uint64(t.offs[i])
+	b := t.funcs.at(from, most)
+	at := uint64(0)
 	fn := goFunc{t: t, entry: t.entries[i], name: t.nameOff(i)}
 	at += t.entrySize() + 4 + 3*4
-	fn.file, fn.line = t.u32(t.funcs, at), t.u32(t.funcs, at+4)
-	npcdata := uint64(t.u32(t.funcs, at+8))
+	fn.file, fn.line = t.u32(b, at), t.u32(b, at+4)
+	npcdata := uint64(t.u32(b, at+8))
 	at += 12
 	if t.layout >= go116 {
-		fn.cu = t.u32(t.funcs, at)
+		fn.cu = t.u32(b, at)
 		at += 4
 	}
 	if t.layout >= go120 {
 		at += 4
 	}
-	if at > uint64(len(t.funcs)) || uint64(len(t.funcs))-at < 4 {
+	if at > uint64(len(b)) || uint64(len(b))-at < 4 {
 		return fn
 	}
-	nfuncdata := t.funcs[at+3]
+	nfuncdata := b[at+3]
 	at += 4
-	if npcdata > 64 || (uint64(len(t.funcs))-at)/4 < npcdata {
+	if npcdata > 64 || (uint64(len(b))-at)/4 < npcdata {
 		return fn
 	}
-	fn.pcdata = t.funcs[at : at+4*npcdata]
+	fn.pcdata = b[at : at+4*npcdata]
 	at += 4 * npcdata
 	switch index := uint64(funcdataInlTree); {
 	case t.layout >= go118:
-		if off := t.u32(t.funcs, at+4*index); index < uint64(nfuncdata) && off != math.MaxUint32 && t.gofunc != 0 {
+		if off := t.u32(b, at+4*index); index < uint64(nfuncdata) && off != math.MaxUint32 && t.gofunc != 0 {
 			fn.tree = t.gofunc + uint64(off)
 		}
 	default:
 		if t.layout == go12 {
 			index = funcdataInl113
 		}
-		if base := uint64(cap(t.data) - cap(t.funcs)); (base+at)%t.ptr != 0 {
+		if (t.funcs.lo+from+at)%t.ptr != 0 {
 			at += 4 // references are aligned
 		}
 		if index < uint64(nfuncdata) {
 			at += t.ptr * index
-			fn.tree = t.f.pointer(t.addr+uint64(cap(t.data)-cap(t.funcs))+at, wordAt(t.funcs, at, t.ptr, t.order))
+			fn.tree = t.f.pointer(t.addr+t.funcs.lo+from+at, wordAt(b, at, t.ptr, t.order))
 		}
 	}
 	return fn
@@ -653,25 +739,30 @@ func (t *GoTable) function(i int) goFunc {
 // as numbers of seven bits a byte, and ends with a difference of 0.
 func (fn *goFunc) value(off uint32, pc uint64) (int32, bool) {
 	t := fn.t
-	if off == 0 || uint64(off) >= uint64(len(t.pcs)) {
+	if off == 0 || uint64(off) >= t.pcs.len() {
 		return -1, false
 	}
-	b := t.pcs[off:]
+	const window, least = 512, 10
+	from := uint64(off)
+	b := t.pcs.at(from, window)
 	value, at := int32(-1), fn.entry
 	steps := 0
 	defer func() { t.f.budget.Step(int64(steps), "elf: Go lines") }()
 	for ; steps < maxGoSteps; steps++ {
+		if len(b) < least {
+			b = t.pcs.at(from, window)
+		}
 		d, n := binary.Uvarint(b[:min(len(b), 5)])
 		if n <= 0 || d == 0 && steps > 0 {
 			return -1, false
 		}
-		b = b[n:]
+		b, from = b[n:], from+uint64(n)
 		value += int32(uint32(d>>1) ^ -uint32(d&1))
 		d, n = binary.Uvarint(b[:min(len(b), 5)])
 		if n <= 0 {
 			return -1, false
 		}
-		b = b[n:]
+		b, from = b[n:], from+uint64(n)
 		if at += d * t.quantum; pc < at {
 			return value, true
 		}
@@ -689,21 +780,21 @@ func (fn *goFunc) fileName(n int32) string {
 		// Behind the list of functions is where the table of files is: their
 		// number, then the places of their names.
 		list := uint64(8 + t.ptr + (2*uint64(len(t.offs))+1)*t.ptr)
-		files := uint64(t.u32(t.data, list))
-		if n == 0 || uint32(n) >= t.u32(t.data, files) {
+		files := uint64(t.u32in(t.data, list))
+		if n == 0 || uint32(n) >= t.u32in(t.data, files) {
 			return ""
 		}
-		return cbytes(t.data, uint64(t.u32(t.data, files+4*uint64(n))), maxName)
+		return t.data.cstring(uint64(t.u32in(t.data, files+4*uint64(n))), maxName)
 	}
 	off := (uint64(fn.cu) + uint64(n)) * 4
-	if off > uint64(len(t.cus)) || uint64(len(t.cus))-off < 4 {
+	if off > t.cus.len() || t.cus.len()-off < 4 {
 		return ""
 	}
-	at := t.u32(t.cus, off)
+	at := t.u32in(t.cus, off)
 	if at == math.MaxUint32 {
 		return ""
 	}
-	return cbytes(t.files, uint64(at), maxName)
+	return t.files.cstring(uint64(at), maxName)
 }
 
 // source sets the source line of a frame.
@@ -841,7 +932,11 @@ func (fn *goFunc) call(n int32) (c inlinedCall, ok bool) {
 		ok = b[3] == 0 && c.parent >= -1 && c.line >= 0
 	}
 	i, _ := t.Find(fn.entry)
-	ok = ok && uint64(c.at) < t.entries[i+1]-fn.entry && uint64(name) < uint64(len(t.names)) && (name == 0 || t.names[name-1] == 0)
+	ok = ok && uint64(c.at) < t.entries[i+1]-fn.entry && uint64(name) < t.names.len()
+	if ok && name > 0 {
+		before := t.names.at(uint64(name)-1, 1)
+		ok = len(before) == 1 && before[0] == 0
+	}
 	c.name = t.name(name)
 	return c, ok && c.name != "" && !strings.ContainsAny(c.name, "\x00\n")
 }
@@ -858,7 +953,7 @@ func (l *loader) goSymbols(f *File) {
 		}
 		return
 	}
-	names, err := f.lazyTable(t.off+uint64(cap(t.data)-cap(t.names)), uint64(len(t.names)))
+	names, err := f.lazyTable(t.off+t.names.lo, t.names.len())
 	if err != nil || len(l.t.tabs) == maxTables {
 		return
 	}
@@ -870,17 +965,32 @@ func (l *loader) goSymbols(f *File) {
 			return
 		}
 	}
-	for i := range t.offs {
+	add := func(i int) {
 		name := t.nameOff(i)
 		start, ok := l.offset(t.entries[i], &anySection)
-		if !ok || uint64(name) >= uint64(len(t.names)) || t.names[name] == 0 {
-			continue
+		if b := t.names.at(uint64(name), 1); !ok || len(b) == 0 || b[0] == 0 {
+			return
 		}
 		s := symbol{start: start, end: addClamp(start, t.entries[i+1]-t.entries[i]), name: name, tab: tab, flags: symGlobal}
 		if l.only == nil {
 			l.t.syms = append(l.t.syms, s)
 		} else {
 			l.keep(s)
+		}
+	}
+	if l.only == nil || l.space != Offsets {
+		for i := range t.offs {
+			add(i)
+		}
+		return
+	}
+	last := -1
+	for _, off := range l.only {
+		if addr, ok := f.Address(off); ok {
+			if i, ok := t.Find(addr); ok && i != last {
+				add(i)
+				last = i
+			}
 		}
 	}
 }

@@ -67,7 +67,7 @@ func TestPerfMapHostile(t *testing.T) {
 // kept.
 func TestPerfMapOnly(t *testing.T) {
 	line := func(i int) string { return fmt.Sprintf("%x 10 f%d\n", i*16, i) }
-	const lines = 2_000_000
+	const lines = 1_000_000
 	text := make([]byte, 0, lines*16)
 	for i := range lines {
 		text = append(text, line(i)...)

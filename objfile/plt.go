@@ -20,8 +20,18 @@ import (
 
 // A target is what a slot will hold.
 type target struct {
-	name  string // of the symbol; "" if there is none
-	ifunc uint64 // the address of the resolver of an IRELATIVE relocation; 0 if it is none
+	names *stringTable // nil if there is no symbol
+	name  uint32       // of the symbol, in names
+	ifunc uint64       // the address of the resolver of an IRELATIVE relocation; 0 if it is none
+}
+
+// symbol returns the name of the symbol, "" if there is none. It is not kept:
+// all relocations may have the same long one.
+func (t *target) symbol() string {
+	if t.names == nil {
+		return ""
+	}
+	return t.names.at(t.name, maxSynthName)
 }
 
 // maxSynth bounds what we write into names of stubs, in bytes. A hostile
@@ -224,11 +234,11 @@ func (f *File) relocs(l *loader, s *section, add func(uint64, target), all bool)
 			names = t.names
 		}
 	}
-	symbolName := func(i uint64, order binary.ByteOrder) string {
+	of := func(i uint64, order binary.ByteOrder) target {
 		if i == 0 || i >= uint64(len(syms))/f.symSize() {
-			return ""
+			return target{}
 		}
-		return names.at(order.Uint32(syms[i*f.symSize():]), maxSynthName)
+		return target{names: names, name: order.Uint32(syms[i*f.symSize():])}
 	}
 	var order binary.ByteOrder = binary.LittleEndian
 	if f.big {
@@ -256,11 +266,11 @@ func (f *File) relocs(l *loader, s *section, add func(uint64, target), all bool)
 				addend = uint64(order.Uint32(raw[8:]))
 			}
 		}
-		t := target{name: symbolName(sym, order)}
+		t := of(sym, order)
 		if sym == 0 && f.isIrelative(typ) {
 			t.ifunc = addend
 		}
-		if t.name == "" && t.ifunc == 0 && !all {
+		if t.names == nil && t.ifunc == 0 && !all {
 			continue
 		}
 		if seen++; seen&0xfff == 0 {
@@ -316,7 +326,7 @@ type pltWriter struct {
 func (p *pltWriter) resolvers(order []target) {
 	var only []uint64
 	for _, t := range order {
-		if off, ok := p.l.offset(t.ifunc, &sectionRule{}); ok && t.name == "" && t.ifunc != 0 {
+		if off, ok := p.l.offset(t.ifunc, &sectionRule{}); ok && t.names == nil && t.ifunc != 0 {
 			only = append(only, off)
 		}
 	}
@@ -341,7 +351,7 @@ func (p *pltWriter) add(addr uint64, t target) {
 	if !ok || p.names.Len() > maxSynth {
 		return
 	}
-	name := t.name
+	name := t.symbol()
 	if name == "" && t.ifunc != 0 && p.chosen != nil {
 		if off, ok := p.l.offset(t.ifunc, &sectionRule{}); ok {
 			if s, ok := p.chosen.Lookup(off); ok && s.Start == off && len(s.Name) < maxSynthName {
@@ -625,7 +635,7 @@ func (p *pltWriter) lazy() error {
 				value, shndx = order.Uint64(b[8:]), order.Uint16(b[6:])
 			}
 			if shndx == shnUndef && value-p.section.addr < p.section.size && value != 0 {
-				p.add(value, target{name: tab.names.at(name, maxSynthName)})
+				p.add(value, target{names: tab.names, name: name})
 			}
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -26,10 +28,10 @@ const (
 	slimMark   = "slim"
 )
 
-// SlimMark returns the bytes that mark a slim file of which the parts in keep
-// are there, and where they are in it: a hash of keep, so that copies made for
-// other profiles begin with other bytes, and the mark itself.
-func SlimMark(keep []Span) (mark string, off int64) {
+// slimPatch marks a slim file of which the parts in keep are there: with a hash
+// of keep, so that copies made for other profiles begin with other bytes, and
+// the mark itself.
+func slimPatch(keep []Span) Patch {
 	h := fnv.New32a()
 	for _, s := range keep {
 		var b [16]byte
@@ -38,12 +40,12 @@ func SlimMark(keep []Span) (mark string, off int64) {
 		h.Write(b[:])
 	}
 	sum := h.Sum(nil)
-	return string(sum[:slimOffset-slimHash]) + slimMark, slimHash
+	return Patch{Off: slimHash, Data: append(sum[:slimOffset-slimHash:slimOffset-slimHash], slimMark...)}
 }
 
-// Slim reports whether the file is a slim copy: what it does not name may
+// IsSlim reports whether the file is a slim copy: what it does not name may
 // have been left out.
-func (f *File) Slim() bool { return f.slim }
+func (f *File) IsSlim() bool { return f.slim }
 
 // A Span is a part of a file, in bytes from its beginning.
 type Span struct{ Start, End int64 }
@@ -63,11 +65,75 @@ type SlimOptions struct {
 	More []Span
 }
 
-// SlimSpans returns the parts of a file that a slim copy keeps, in order and
-// apart from each other: headers, notes, symbols, what unwinding needs, debug
-// information of the units that were hit, and the code that o names. The error
-// is ErrNotSlim if there is no telling.
-func (f *File) SlimSpans(o SlimOptions) ([]Span, error) {
+// A Slimming says what a slim copy consists of: parts of the file, zeros
+// elsewhere, and then the patches over both.
+type Slimming struct {
+	Keep    []Span // in order, apart from each other
+	Patches []Patch
+}
+
+// A Patch is bytes that stand in a slim copy in place of others.
+type Patch struct {
+	Off    int64
+	Data   []byte
+	Repeat int64 // how often Data stands there, one behind the other; 0 means once
+}
+
+// Size returns how many bytes a patch covers.
+func (p *Patch) Size() int64 { return int64(len(p.Data)) * max(p.Repeat, 1) }
+
+// ReadAt is that of a copy of r, which has size bytes, made as z says. Of what
+// is not kept nothing is read.
+func (z *Slimming) ReadAt(r io.ReaderAt, size int64, b []byte, off int64) (int, error) {
+	if off < 0 {
+		return 0, fs.ErrInvalid
+	}
+	if off >= size {
+		return 0, io.EOF
+	}
+	short := int64(len(b)) > size-off
+	if short {
+		b = b[:size-off]
+	}
+	end := off + int64(len(b))
+	i, _ := slices.BinarySearchFunc(z.Keep, off, func(s Span, off int64) int {
+		if s.End <= off {
+			return -1
+		}
+		return 1
+	})
+	at := off
+	for ; i < len(z.Keep) && z.Keep[i].Start < end; i++ {
+		lo, hi := max(z.Keep[i].Start, at), min(z.Keep[i].End, end)
+		clear(b[at-off : lo-off])
+		if n, err := r.ReadAt(b[lo-off:hi-off], lo); int64(n) < hi-lo {
+			return int(lo-off) + n, err
+		}
+		at = hi
+	}
+	clear(b[at-off:])
+	for i := range z.Patches {
+		z.Patches[i].apply(b, off)
+	}
+	if short {
+		return len(b), io.EOF
+	}
+	return len(b), nil
+}
+
+// apply writes the patch into b, which is the file from off on.
+func (p *Patch) apply(b []byte, off int64) {
+	lo, hi := max(p.Off, off), min(p.Off+p.Size(), off+int64(len(b)))
+	for at := lo; at < hi; {
+		from := (at - p.Off) % int64(len(p.Data))
+		at += int64(copy(b[at-off:hi-off], p.Data[from:]))
+	}
+}
+
+// Slim returns what a slim copy of a file consists of: headers, notes, symbols,
+// what unwinding needs, debug information of the units that were hit, and the
+// code that o names. The error is ErrNotSlim if there is no telling.
+func (f *File) Slim(o SlimOptions) (*Slimming, error) {
 	switch {
 	case len(f.sections) == 0:
 		return nil, fmt.Errorf("%s: %w: no section headers", f.name, ErrNotSlim)
@@ -99,7 +165,9 @@ func (f *File) SlimSpans(o SlimOptions) ([]Span, error) {
 		}
 	}
 	s.more()
-	return merge(s.spans), nil
+	z := &Slimming{Keep: merge(s.spans), Patches: s.patches}
+	z.Patches = append(z.Patches, slimPatch(z.Keep))
+	return z, nil
 }
 
 const ptInterp = 3
@@ -109,6 +177,8 @@ type slimmer struct {
 	f     *File
 	o     SlimOptions
 	spans []Span
+
+	patches []Patch
 }
 
 // keep keeps n bytes at off, as far as they are in the file.
@@ -190,9 +260,15 @@ func (s *slimmer) section(i int) error {
 		return nil
 	}
 	switch {
-	case x.name == ".debug_info" && x.flags&shfCompressed == 0 && !s.o.AllDebug && s.f.typ != TypeRel:
-		return s.info(x)
-	case droppedDebug(x.name):
+	case (x.name == ".debug_info" || x.name == ".zdebug_info") && !s.o.AllDebug && s.f.typ != TypeRel:
+		s.thin(x, s.info)
+	case x.name == ".debug_loclists" && s.f.typ != TypeRel:
+		s.thin(x, s.listTables)
+	case x.name == ".gdb_index" && x.size >= 4:
+		// One of a later version than it knows gdb passes over without a word.
+		s.patches = append(s.patches, Patch{Off: int64(x.off), Data: []byte("\xff\xff\xff\x7f")})
+	case droppedDebug(x.name) && s.f.typ != TypeRel:
+		s.thin(x, func(uint64, func(off, n uint64) []byte) ([]Span, bool) { return nil, true })
 	case isPLT(x.name), s.o.AllCode && x.flags&shfExec != 0, keptSection(x.name), x.flags&shfAlloc == 0 && keptUnloaded(x):
 		s.keep(x.off, x.size)
 	}
@@ -210,8 +286,7 @@ const (
 // lines nor inlined functions nor unwinding need: where variables are, macros,
 // indexes of names.
 func droppedDebug(name string) bool {
-	name = strings.TrimSuffix(strings.Replace(name, ".zdebug_", ".debug_", 1), ".dwo")
-	switch name {
+	switch strings.TrimSuffix(strings.Replace(name, ".zdebug_", ".debug_", 1), ".dwo") {
 	case ".debug_loc", ".debug_loclists", ".debug_macro", ".debug_macinfo", ".debug_pubnames", ".debug_pubtypes",
 		".debug_gnu_pubnames", ".debug_gnu_pubtypes", ".gdb_index":
 		return true
@@ -306,21 +381,54 @@ func (f *File) relocationSymbol(info []byte) uint64 {
 	return uint64(order.Uint32(info) >> 8)
 }
 
-// info keeps of .debug_info what the addresses need.
-func (s *slimmer) info(x *section) error {
+// info returns what of .debug_info the addresses need.
+func (s *slimmer) info(uint64, func(off, n uint64) []byte) ([]Span, bool) {
 	d, err := s.f.DWARF(DWARFOptions{Alt: func() (*dwarf.Data, error) { return nil, dwarf.ErrNoInfo }})
-	var pieces []dwarf.Piece
-	if err == nil {
-		pieces, err = d.Needed(s.o.Addrs)
+	if err != nil {
+		return nil, false
 	}
-	if err != nil || len(pieces) == 0 {
-		s.keep(x.off, x.size) // it is not understood
-		return nil
+	pieces, err := d.Needed(s.o.Addrs)
+	if err != nil {
+		return nil, false
 	}
+	var out []Span
 	for _, p := range pieces {
-		s.keep(x.off+p.Start, p.End-p.Start)
+		out = append(out, Span{int64(p.Start), int64(p.End)})
 	}
-	return nil
+	return out, true
+}
+
+// listTables returns the headers and offsets of the tables in .debug_loclists:
+// zeros behind them are lists that end at once.
+//
+// Source: DWARF 5, section 7.29.
+func (s *slimmer) listTables(size uint64, read func(off, n uint64) []byte) ([]Span, bool) {
+	var out []Span
+	order := s.f.order()
+	for at := uint64(0); at < size; {
+		h := read(at, min(20, size-at))
+		if len(h) < 12 {
+			return nil, false
+		}
+		n, head, width := uint64(order.Uint32(h)), uint64(12), uint64(4)
+		begin := uint64(4)
+		if n == 0xffffffff {
+			if len(h) < 20 {
+				return nil, false
+			}
+			n, head, width, begin = order.Uint64(h[4:]), 20, 8, 12
+		}
+		if n < head-begin || n > size-at-begin || len(out) >= maxHeaders {
+			return nil, false
+		}
+		count := uint64(order.Uint32(h[head-4:]))
+		if count*width > n-(head-begin) {
+			return nil, false
+		}
+		out = append(out, Span{int64(at), int64(at + head + count*width)})
+		at += begin + n
+	}
+	return out, true
 }
 
 // CodeSpans returns where the code is in a file.

@@ -113,13 +113,6 @@ func (f *File) Moved(runtime *File) (distance uint64, ok bool) {
 	return distance, distance&0xfff == 0
 }
 
-// fits reports whether f is the debug file of runtime, and both have their code
-// at the same addresses.
-func (f *File) fits(runtime *File) bool {
-	distance, ok := f.Moved(runtime)
-	return ok && distance == 0
-}
-
 func (f *File) symbols(runtime *File, o SymbolOptions) (*Table, error) {
 	l := &loader{space: o.Space, only: o.Only, self: f, runtime: runtime, place: f, tables: map[*section]rawTable{}}
 	if l.only != nil {
@@ -134,10 +127,10 @@ func (f *File) symbols(runtime *File, o SymbolOptions) (*Table, error) {
 	} else if o.Space == Offsets && f.misplaced() {
 		return nil, fmt.Errorf("%s: %w", f.name, ErrNoRuntime)
 	}
-	l.file(f)
 	if runtime != nil {
 		l.file(runtime)
 	}
+	l.file(f)
 	if o.Space != Loaded {
 		l.t.stubs = l.place.stubs(l)
 	}
@@ -187,8 +180,9 @@ func (l *loader) file(f *File) {
 		l.peSymbols(f)
 		return
 	}
-	for _, typ := range [...]uint32{shtSymtab, shtDynsym} {
-		// A file has one of each at most.
+	// A file has one of each at most. perf gives symbols without a size their end
+	// by .symtab alone: the last of one address must be of that.
+	for _, typ := range [...]uint32{shtDynsym, shtSymtab} {
 		if i := slices.IndexFunc(f.sections, func(s section) bool { return s.typ == typ }); i >= 0 {
 			if err := l.table(f, &f.sections[i], i); err != nil {
 				f.warn(WarnSymbols, "section %s: %v", f.sections[i].name, err)

@@ -24,7 +24,8 @@
 // [Open] a file and use
 //
 //   - [File.Records]: one record after the other, as they stand in the file;
-//   - [File.Ordered]: the same in the order of time, in bounded memory;
+//   - [File.Ordered]: the same in the order of time, in bounded memory, typed
+//     or as bytes;
 //   - [File.Batches]: raw bytes by the megabyte, whole records only, to be
 //     decoded by several goroutines, each with its own [Decoder]. This is the
 //     fast way.

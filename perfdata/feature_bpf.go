@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/hex"
+	"slices"
 
 	"github.com/perfark/perfark/internal/decode"
 )
@@ -25,6 +26,17 @@ type BPFProg struct {
 	// The program's functions, its own first. nil if the counts in Info do
 	// not agree or an array is not there.
 	Funcs []BPFFunc
+
+	// Where the machine code of its source lines begins, in order of address;
+	// nil if it is not recorded.
+	Lines []BPFLine
+}
+
+// A BPFLine is a source line of a BPF program.
+type BPFLine struct {
+	Addr         uint64
+	File         uint32 // offset of the file's name in the strings of the BTF
+	Line, Column uint32
 }
 
 // A BPFFunc is a function of a BPF program, as machine code.
@@ -54,6 +66,12 @@ const (
 	bpfInfoFuncRecSize  = 132
 	bpfInfoFuncInfo     = 136
 	bpfInfoNrFuncInfo   = 144
+	bpfInfoNrLineInfo   = 148
+	bpfInfoLineInfo     = 152
+	bpfInfoJitedLines   = 160
+	bpfInfoNrJitedLines = 168
+	bpfInfoLineRecSize  = 172
+	bpfInfoJitedRecSize = 176
 	bpfInfoNrProgTags   = 180
 	bpfInfoProgTags     = 184
 	bpfInfoBlobOverhead = 16 // info_len, data_len, arrays
@@ -108,6 +126,23 @@ func (p *BPFProg) decode(at int64, big bool) {
 		name, _, _ := bytes.Cut(p.Info[bpfInfoName:bpfInfoName+bpfInfoNameLen], []byte{0})
 		p.Name = string(name)
 	}
+	// struct bpf_line_info: insn_off file_name_off line_off line_col. Each has
+	// the address of its machine code beside it.
+	lines, jited := array(bpfInfoLineInfo), array(bpfInfoJitedLines)
+	size, jsize := uint64(u32(bpfInfoLineRecSize)), uint64(u32(bpfInfoJitedRecSize))
+	if count := uint64(u32(bpfInfoNrLineInfo)); count == uint64(u32(bpfInfoNrJitedLines)) && size >= 16 && jsize >= 8 &&
+		count <= uint64(len(lines))/size && count <= uint64(len(jited))/jsize {
+		for i := range count {
+			l, j := decode.NewCursor(lines[i*size:], 0, big), decode.NewCursor(jited[i*jsize:], 0, big)
+			l.Skip(4, "insn_off")
+			x := BPFLine{Addr: j.Uint64("jited_line_info"), File: l.Uint32("file_name_off")}
+			l.Skip(4, "line_off")
+			col := l.Uint32("line_col")
+			x.Line, x.Column = col>>10, col&0x3ff
+			p.Lines = append(p.Lines, x)
+		}
+		slices.SortStableFunc(p.Lines, func(a, b BPFLine) int { return cmp.Compare(a.Addr, b.Addr) })
+	}
 	const maxFuncs = 1 << 12 // the kernel's BPF_MAX_SUBPROGS is 256
 	n := u32(bpfInfoNrKsyms)
 	if n > maxFuncs || n != u32(bpfInfoNrProgTags) || n != u32(bpfInfoNrFuncLens) {
@@ -120,11 +155,11 @@ func (p *BPFProg) decode(at int64, big bool) {
 		return
 	}
 	infos := array(bpfInfoFuncInfo)
-	size := u32(bpfInfoFuncRecSize)
+	rec := uint64(u32(bpfInfoFuncRecSize))
 	for i := range int(n) {
 		f := BPFFunc{Addr: addrs.Uint64("ksym"), Size: lens.Uint32("func_len")}
 		copy(f.Tag[:], tags.Bytes(8, "tag"))
-		if o := uint64(i) * uint64(size); size >= 8 && uint32(i) < u32(bpfInfoNrFuncInfo) && o+8 <= uint64(len(infos)) {
+		if o := uint64(i) * rec; rec >= 8 && uint32(i) < u32(bpfInfoNrFuncInfo) && o+8 <= uint64(len(infos)) {
 			c := decode.NewCursor(infos[o+4:], 0, big)
 			f.Type = c.Uint32("type_id")
 		}
@@ -163,6 +198,23 @@ func (n *BPFNames) Func(p *BPFProg, i int) string {
 		return name
 	}
 	return name + "_" + short
+}
+
+// Line returns the source line of the machine code at an address of p; ok is
+// false if it is unknown.
+func (n *BPFNames) Line(p *BPFProg, addr uint64) (file string, line int, ok bool) {
+	inside := slices.ContainsFunc(p.Funcs, func(f BPFFunc) bool { return addr-f.Addr < uint64(f.Size) })
+	i, _ := slices.BinarySearchFunc(p.Lines, addr, func(l BPFLine, a uint64) int {
+		if l.Addr <= a {
+			return -1
+		}
+		return 1
+	})
+	if i == 0 || !inside || p.Lines[i-1].Line == 0 {
+		return "", 0, false
+	}
+	l := p.Lines[i-1]
+	return n.btf(p.BTFID).str(l.File), int(l.Line), true
 }
 
 // btf returns the types of a BTF; none if it is not there.
@@ -231,11 +283,15 @@ func (t *btfTypes) name(id uint32) string {
 	if id == 0 || uint64(id) > uint64(len(t.names)) {
 		return ""
 	}
-	off := uint64(t.names[id-1])
-	if off >= uint64(len(t.strs)) {
+	return t.str(t.names[id-1])
+}
+
+// str returns the string at an offset.
+func (t *btfTypes) str(off uint32) string {
+	if uint64(off) >= uint64(len(t.strs)) {
 		return ""
 	}
-	s, _, _ := bytes.Cut(t.strs[off:min(off+maxBTFName, uint64(len(t.strs)))], []byte{0})
+	s, _, _ := bytes.Cut(t.strs[off:min(uint64(off)+maxBTFName, uint64(len(t.strs)))], []byte{0})
 	return string(s)
 }
 

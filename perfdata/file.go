@@ -40,6 +40,7 @@ type File struct {
 	features map[int]feature
 	streams  []stream
 	kcore    []string
+	tracing  Section // of a pipe: behind its TRACING_DATA record
 
 	mu        sync.Mutex
 	damage    damage

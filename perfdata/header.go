@@ -392,6 +392,8 @@ func (f *File) readPipe() error {
 			typ, _, size := RecordHeader(b.Data[i:], f.hdr.Big)
 			rec := b.Data[i : i+size]
 			switch typ {
+			case RecordTracingData:
+				f.noteTracing(rec, b.At(i))
 			case RecordHeaderAttr, RecordHeaderFeature, RecordEventUpdate, RecordEventType:
 				// A bad one is found again, and noted, by whoever reads the records.
 				if r, err := d.Decode(rec, b.At(i)); err == nil {
@@ -410,6 +412,17 @@ func (f *File) readPipe() error {
 	f.nameEvents(names)
 	f.table = newEventTable(f.events)
 	return nil
+}
+
+// noteTracing keeps where the formats of tracepoints are: behind the record.
+func (f *File) noteTracing(rec []byte, at int64) {
+	if len(rec) < 12 || f.tracing.Size > 0 {
+		return
+	}
+	n, off := int64(order(f.hdr.Big).Uint32(rec[8:])), at+int64(len(rec))
+	if n <= f.size-off {
+		f.tracing = Section{Offset: uint64(off), Size: uint64(n)}
+	}
 }
 
 func (f *File) pipeRecord(r Record, names map[uint64]string) error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -110,5 +111,65 @@ func TestOrderedMemory(t *testing.T) {
 	}
 	if grown := int64(after.HeapSys - before.HeapSys); grown > 48<<20 {
 		t.Errorf("the heap grew by %d MB", grown>>20)
+	}
+}
+
+// TestOrderedRaw: as bytes, records come in the same order, whatever the room
+// for them.
+func TestOrderedRaw(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	var times []int
+	for i := range 3000 {
+		switch r.IntN(40) {
+		case 0:
+			times = append(times, -1)
+		case 1:
+			times = append(times, 0)
+		default:
+			times = append(times, 1+i/2+r.IntN(60))
+		}
+	}
+	for _, event := range []string{"event a\n", "event a !sample_id_all\n"} {
+		text := event + comms(times...)
+		if strings.Contains(event, "!") {
+			text = event + regexp.MustCompile(` time=\d+`).ReplaceAllString(comms(times...), "")
+		}
+		perftest.Orders(t, text, func(t *testing.T, b []byte) {
+			f := open(t, b, Options{})
+			var want []string
+			o := f.Ordered(OrderOptions{})
+			for {
+				rec, err := o.Next()
+				if err == io.EOF {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				want = append(want, fmt.Sprint(rec.Head().Offset))
+			}
+			for _, room := range []int{1, 7, 10000} {
+				var got []string
+				o := f.Ordered(OrderOptions{})
+				for {
+					raws, err := o.NextRaw(make([]Raw, 0, room))
+					if err == io.EOF {
+						break
+					}
+					if err != nil || len(raws) == 0 {
+						t.Fatalf("%d records, %v", len(raws), err)
+					}
+					for _, x := range raws {
+						got = append(got, fmt.Sprint(x.Offset))
+						if x.Pos != uint64(x.Offset)-f.hdr.Data.Offset {
+							t.Fatalf("at %#x: pos %d", x.Offset, x.Pos)
+						}
+					}
+				}
+				if strings.Join(got, " ") != strings.Join(want, " ") {
+					t.Errorf("%q, room for %d: another order", event, room)
+				}
+			}
+		})
 	}
 }

@@ -69,6 +69,7 @@ type Object struct {
 	// of its locations counts from its own beginning. Set by symbol.
 	Container string
 	Offset    uint64
+	Outer     int32 // the object of the container, if there is one
 
 	// RefAddr is the run-time address of the kernel's reference symbol (_text
 	// or _stext, RefName), and Start and End the recorded range: kernel and
@@ -116,6 +117,17 @@ type Frame struct {
 // is known of it.
 func (p *Profile) FramesOf(l *Location) []Frame {
 	return p.Frames[l.Frames : l.Frames+int32(l.NFrames)]
+}
+
+// Recorded returns the object and the address that a location has in the
+// recording: of an object inside of another, those in the container.
+func (p *Profile) Recorded(l *Location) (object int32, addr uint64) {
+	if l.Object >= 0 && int(l.Object) < len(p.Objects) {
+		if o := &p.Objects[l.Object]; o.Container != "" {
+			return o.Outer, l.Addr + o.Offset
+		}
+	}
+	return l.Object, l.Addr
 }
 
 // A Function is a symbol of an object.
@@ -177,6 +189,8 @@ type Extra struct {
 	From, To     int32  // locations
 	BranchFlags  uint64 // the bits of perf_branch_entry behind from and to
 	BranchCycles uint16 // since the branch before; 0: unknown
+
+	Text string // what the data of a tracepoint says; bytes
 }
 
 // Lost counts what the profile lacks.

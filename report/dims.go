@@ -61,13 +61,13 @@ func (b *builder) dim(k Key) dim {
 	case SymbolOffset:
 		values := make([]uint64, b.s.len())
 		for i := range values {
-			values[i] = b.s.location(int32(i)).Addr
+			values[i] = signed(b.s.location(int32(i)).Addr)
 		}
 		d.codes = rankValues(values, false)
 	case Addr, SymbolCode:
 		values := make([]uint64, b.s.len())
 		for i := range values {
-			values[i] = b.s.location(int32(i)).IP
+			values[i] = signed(b.s.location(int32(i)).IP)
 		}
 		d.codes = rankValues(values, false)
 	case Srcline:
@@ -111,6 +111,10 @@ func socket(sockets []int32, cpu int32) int32 {
 	return sockets[cpu]
 }
 
+// signed maps addresses so that they are in the order that perf has them: it
+// subtracts them and looks at the sign.
+func signed(addr uint64) uint64 { return addr ^ 1<<63 }
+
 // rankValues numbers values in order, or in the opposite one.
 func rankValues(values []uint64, most bool) []int32 {
 	sorted := slices.Clone(values)
@@ -127,74 +131,78 @@ func rankValues(values []uint64, most bool) []int32 {
 	return out
 }
 
-// symbolDim numbers the symbols. Functions of one name and place in objects of
-// one name are one symbol. An address without one is a symbol of its own;
-// without a column of objects perf takes such addresses for one even if they
-// are in two objects.
-func (b *builder) symbolDim(d *dim) {
+// symbols numbers the symbols by object and address, and returns the number by
+// function and the place of the name by number. Functions of one name and
+// place in objects of one name are one symbol.
+func (s *places) symbols() (funcs, rank []int32) {
 	type symbol struct {
 		dso        int32
 		start, end uint64
 		name       int32
 	}
-	p := b.p
+	p := s.p
 	names := make([]string, len(p.Functions))
 	for i := range p.Functions {
 		names[i] = p.Functions[i].Name
 	}
 	symbols := make([]symbol, len(names))
+	order := make([]int32, len(names))
 	for i, r := range ranks(names) {
 		f := &p.Functions[i]
 		dso := int32(math.MaxInt32)
 		if f.Object != profile.None {
-			dso = b.s.dsos[f.Object].rank
+			dso = s.dsos[f.Object].rank
 		}
 		symbols[i] = symbol{dso, f.Start, f.End, r}
+		order[i] = int32(i)
 	}
-	sorted := slices.Clone(symbols)
-	slices.SortFunc(sorted, func(x, y symbol) int {
+	compare := func(i, j int32) int {
+		x, y := &symbols[i], &symbols[j]
 		return cmp.Or(cmp.Compare(x.dso, y.dso), cmp.Compare(x.start, y.start), cmp.Compare(x.end, y.end), cmp.Compare(x.name, y.name))
-	})
-	sorted = slices.Compact(sorted)
-	number := make(map[symbol]int32, len(sorted))
-	d.rank = make([]int32, len(sorted))
-	for i, s := range sorted {
-		number[s] = int32(i)
-		d.rank[i] = s.name
 	}
-	funcs := make([]int32, len(symbols))
-	for i, s := range symbols {
-		funcs[i] = number[s]
+	slices.SortFunc(order, compare)
+	funcs = make([]int32, len(symbols))
+	for i, f := range order {
+		if i == 0 || compare(order[i-1], f) != 0 {
+			rank = append(rank, symbols[f].name)
+		}
+		funcs[f] = int32(len(rank) - 1)
 	}
+	return funcs, rank
+}
 
-	// perf subtracts addresses and looks at the sign.
-	var bare []int64
+// symbolDim numbers the symbols, and behind them the addresses without one,
+// each of which is a symbol of its own; without a column of objects perf takes
+// such addresses for one even if they are in two objects.
+func (b *builder) symbolDim(d *dim) {
+	funcs, rank := b.s.symbols()
+	type bare struct {
+		addr  int64 // perf subtracts addresses and looks at the sign
+		place int32
+	}
+	var bares []bare
 	d.codes = make([]int32, b.s.len())
 	for i := range d.codes {
 		if f := b.s.funcIndex(int32(i)); f != profile.None {
 			d.codes[i] = funcs[f]
-			continue
+		} else {
+			bares = append(bares, bare{int64(address(b.p, b.s.location(int32(i)))), int32(i)})
 		}
-		bare = append(bare, int64(address(p, b.s.location(int32(i)))))
-		d.codes[i] = -1
 	}
-	if len(bare) == 0 {
+	d.rank = rank
+	if len(bares) == 0 {
 		return
 	}
-	slices.Sort(bare)
-	bare = slices.Compact(bare)
-	for i := range d.codes {
-		if d.codes[i] < 0 {
-			n, _ := slices.BinarySearch(bare, int64(address(p, b.s.location(int32(i)))))
-			d.codes[i] = int32(len(sorted) + n)
-		}
-	}
-	d.tie = make([]int32, len(sorted)+len(bare))
-	for i := range d.tie {
-		d.tie[i] = int32(i)
-		if i >= len(sorted) {
+	parallelSort(bares, b.workers, func(x, y bare) int { return cmp.Or(cmp.Compare(x.addr, y.addr), cmp.Compare(x.place, y.place)) })
+	for i := range bares {
+		if i == 0 || bares[i].addr != bares[i-1].addr {
 			d.rank = append(d.rank, math.MaxInt32)
 		}
+		d.codes[bares[i].place] = int32(len(d.rank) - 1)
+	}
+	d.tie = make([]int32, len(d.rank))
+	for i := range d.tie {
+		d.tie[i] = int32(i)
 	}
 }
 

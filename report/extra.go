@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"math"
 	"strconv"
 	"strings"
 
@@ -48,6 +49,13 @@ func (b *builder) extraDim(d *dim) {
 		of := b.dim(key)
 		d.codes = make([]int32, len(p.Extras)+1)
 		none := int32(0)
+		if key == DSO { // what is no object has the last rank
+			for i := range of.codes {
+				if of.codes[i] >= math.MaxInt32-1 {
+					of.codes[i] = int32(len(p.Objects))
+				}
+			}
+		}
 		for _, c := range of.codes {
 			none = max(none, c+1)
 		}
@@ -58,12 +66,19 @@ func (b *builder) extraDim(d *dim) {
 				d.codes[i+1] = of.codes[l]
 			}
 		}
-		if of.rank != nil {
-			d.rank = append(of.rank, 1<<31-1)
+		// perf orders objects from the last name here, symbols by address.
+		d.rank = make([]int32, none+1)
+		for c := range none {
+			switch {
+			case key == DSO:
+				d.rank[c] = none - 1 - c
+			case key != Symbol:
+				d.rank[c] = of.order(c)
+			default:
+				d.rank[c] = c
+			}
 		}
-		if of.tie != nil {
-			d.tie = append(of.tie, 1<<31-1)
-		}
+		d.rank[none] = math.MaxInt32
 	}
 	from := func(e *profile.Extra) int32 { return e.From }
 	to := func(e *profile.Extra) int32 { return e.To }
@@ -84,6 +99,8 @@ func (b *builder) extraDim(d *dim) {
 		value(false, func(e *profile.Extra) uint64 { return e.Cgroup })
 	case Cgroup:
 		name(b.cgroup)
+	case Trace:
+		name(func(e *profile.Extra) string { return cmp.Or(e.Text, "N/A") })
 	case Time:
 		value(false, func(e *profile.Extra) uint64 { return e.Time })
 	case CodePageSize:
@@ -91,7 +108,7 @@ func (b *builder) extraDim(d *dim) {
 	case DataPageSize:
 		value(false, func(e *profile.Extra) uint64 { return e.DataPageSize })
 	case PhysAddr:
-		value(false, func(e *profile.Extra) uint64 { return e.PhysAddr })
+		value(false, func(e *profile.Extra) uint64 { return signed(e.PhysAddr) })
 	case DSOFrom:
 		place(DSO, from)
 	case DSOTo:
@@ -111,9 +128,9 @@ func (b *builder) extraDim(d *dim) {
 	case AddrTo:
 		place(SymbolOffset, to)
 	case SymbolData:
-		value(false, func(e *profile.Extra) uint64 { return b.dataAddr(e) })
+		value(false, func(e *profile.Extra) uint64 { return signed(e.Addr) })
 	case CacheLine:
-		value(false, func(e *profile.Extra) uint64 { return b.cacheLine(e) })
+		value(false, func(e *profile.Extra) uint64 { return signed(e.Addr &^ 63) })
 	case Mispredict:
 		value(false, func(e *profile.Extra) uint64 { return e.BranchFlags & (branchMispredicted | branchPredicted) })
 	case Abort:
@@ -136,17 +153,6 @@ func (b *builder) extraDim(d *dim) {
 		d.codes = make([]int32, len(p.Extras)+1)
 	}
 }
-
-// dataAddr returns the address of the data in its object.
-func (b *builder) dataAddr(e *profile.Extra) uint64 {
-	if e.Data == profile.None {
-		return e.Addr
-	}
-	return address(b.p, &b.p.Locations[e.Data])
-}
-
-// cacheLine returns the address of the line of the data, of 64 bytes.
-func (b *builder) cacheLine(e *profile.Extra) uint64 { return b.dataAddr(e) &^ 63 }
 
 func (b *builder) cgroup(e *profile.Extra) string {
 	if name, ok := b.p.Cgroups[e.Cgroup]; ok {

@@ -65,6 +65,11 @@ type Row struct {
 // The tables refer to p, which must not change while they are used.
 func Flat(p *profile.Profile, o Options) []*Table {
 	columns, order := layout(&o)
+	if o.Memory && !slices.ContainsFunc(p.Extras, func(e profile.Extra) bool { return e.PStage != 0 }) {
+		// Processors without pipeline stages have no such column.
+		none := func(k Key) bool { return k == LocalPStage || k == PStage }
+		columns, order = slices.DeleteFunc(columns, none), slices.DeleteFunc(order, none)
+	}
 	b := newBuilder(p, &o, columns, order)
 	groups := tables(p, o.Groups)
 	where := make([]slot, len(p.Events))

@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/perfark/perfark/internal/escape"
 )
@@ -35,12 +37,12 @@ func newGrapher(p *printer, t *Table, rows []int32) *grapher {
 	return g
 }
 
-// write draws the tree of the row that comes next.
-func (g *grapher) write() {
+// take returns the tree of the row that comes next.
+func (g *grapher) take() []*Branch {
 	i := g.next
 	g.next++
 	if g.g.Mode == GraphNone {
-		return
+		return nil
 	}
 	if i >= g.first+len(g.trees) {
 		g.first = i
@@ -48,6 +50,12 @@ func (g *grapher) write() {
 	}
 	tree := g.trees[i-g.first]
 	g.trees[i-g.first] = nil
+	return tree
+}
+
+// write draws the tree of the row that comes next.
+func (g *grapher) write() {
+	tree := g.take()
 	if len(tree) == 0 {
 		return
 	}
@@ -55,7 +63,7 @@ func (g *grapher) write() {
 	case GraphFlat, GraphFolded:
 		g.chains(tree)
 	default:
-		n := int(g.rows[i]) * len(g.t.Totals)
+		n := int(g.rows[g.next-1]) * len(g.t.Totals)
 		sum := g.t.self[n]
 		if g.t.acc != nil {
 			sum = g.t.acc[n]
@@ -196,7 +204,7 @@ func (g *grapher) value(c Count, total uint64) string {
 // frame returns what is printed for a frame, escaped.
 func (g *grapher) frame(f *Frame) string {
 	if f.Name == "" {
-		return fmt.Sprintf("%#x", f.Addr)
+		return hexAddr(f.Addr)
 	}
 	s := escape.Name(f.Name)
 	if f.Line != "" {
@@ -212,10 +220,7 @@ func (g *grapher) frame(f *Frame) string {
 func (g *grapher) chains(tree []*Branch) {
 	w := g.p.w
 	total := g.t.Totals[0].Period
-	sep := g.p.o.Separator
-	if sep == "" {
-		sep = ";"
-	}
+	sep := cmp.Or(g.p.o.Separator, ";")
 	for i, br := range chainList(tree, g.t.minHit()) {
 		if i == g.g.PrintLimit && i > 0 {
 			break
@@ -236,7 +241,11 @@ func (g *grapher) chains(tree []*Branch) {
 			} else {
 				w.WriteString(sep)
 			}
-			w.WriteString(g.frame(&frames[j]))
+			if text := g.frame(&frames[j]); g.p.o.Separator != "" {
+				w.Write(g.p.text(nil, text))
+			} else {
+				w.WriteString(strings.ReplaceAll(text, ";", ":"))
+			}
 		}
 		w.WriteByte('\n')
 	}

@@ -76,6 +76,8 @@ const (
 	PhysAddr
 	DataPageSize
 
+	Trace // what a tracepoint's data says
+
 	numKeys
 )
 
@@ -111,6 +113,7 @@ var keyTable = []struct {
 	{"local_weight", LocalWeight, ofExtra, "Local Weight"},
 	{"weight", Weight, ofExtra, "Weight"},
 	{"transaction", Transaction, ofExtra, "Transaction                "},
+	{"trace", Trace, ofExtra, "Trace output"},
 	{"symbol_size", SymbolSize, ofPlace, "Symbol size"},
 	{"cgroup", Cgroup, ofExtra, "Cgroup"},
 	{"cgroup_id", CgroupID, ofExtra, "cgroup id (dev/inode)"},
@@ -180,10 +183,11 @@ func (k Key) kind() kind { return keyTable[keyOf[k]].kind }
 // heading is the title of the column.
 func (k Key) heading() string { return keyTable[keyOf[k]].heading }
 
-// Default orders of perf report: for samples, for branches (-b), and for
-// samples of memory accesses (--mem-mode).
+// Default orders of perf report: for samples, for branches (-b), for samples of
+// memory accesses (--mem-mode), and for those of tracepoints alone.
 var (
 	DefaultSort       = []Key{Comm, DSO, Symbol}
+	DefaultTraceSort  = []Key{Trace}
 	DefaultBranchSort = []Key{Comm, DSOFrom, SymbolFrom, SymbolTo, Cycles}
 	DefaultMemSort    = []Key{LocalWeight, Mem, Symbol, DSO, SymbolData, DSOData, Snoop, TLB, Locked, Blocked, LocalInsLat, LocalPStage}
 )

@@ -17,9 +17,16 @@ type Options struct {
 	Sort   []Key // what rows are told apart and ordered by; nil means comm, dso, symbol if Fields is nil too
 	Fields []Key // the columns, followed by those of Sort that are missing; nil means overhead and Sort
 
+	// AddedFields says that Fields begins with the usual counts, to which the
+	// others were added: headings are those without Fields.
+	AddedFields bool
+
 	ShowSamples bool // a column of samples after the overhead; not used with Fields
 	ShowPeriod  bool // and one of periods
 	ShowCPU     bool // and shares of kernel and user space
+
+	SourcePaths bool // source files by their paths, not their names alone
+	Nanoseconds bool // the times of the key Time in ns, not in µs
 
 	// Children counts a sample in its callers too, once in each row. It needs
 	// Profile.Stacks.
@@ -56,6 +63,12 @@ type Options struct {
 	// MaxStack cuts chains after so many locations from their begin, which is
 	// the outermost if they are ByCaller, as perf has it; 0 does not cut.
 	MaxStack int
+
+	// Memory says that samples are of memory accesses (--mem-mode): the page
+	// calls the period a weight, and names the keys as SortOrder does, or their
+	// default.
+	Memory    bool
+	SortOrder string
 
 	// HideUnresolved leaves out samples and callers without a name.
 	HideUnresolved bool

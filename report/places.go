@@ -18,18 +18,18 @@ import (
 type places struct {
 	p        *profile.Profile
 	inline   bool
+	paths    bool       // of source files, not their names alone
 	at       []placeRef // of the places behind the locations
 	first    []int32    // by location: its first frame's place; nil if there are none at all
 	dsos     []dsoRank  // by object, then for no object: in user space, in the kernel
 	srclines []int32    // by place: rank of the text; nil until asked for
-	texts    []string   // of srclines, by rank
 }
 
 // A placeRef is a frame of a location.
 type placeRef struct{ loc, frame int32 }
 
 func newPlaces(p *profile.Profile, o *Options) *places {
-	s := &places{p: p, inline: !o.NoInline}
+	s := &places{p: p, inline: !o.NoInline, paths: o.SourcePaths}
 	s.rankObjects(o.Restricted)
 	if !s.inline {
 		return s
@@ -136,7 +136,10 @@ func (s *places) line(place int32) (file string, line int32) {
 // else the address in the object.
 func (s *places) srcline(place int32, named bool) string {
 	if file, line := s.line(place); file != "" {
-		return path.Base(file) + ":" + strconv.Itoa(int(line))
+		if !s.paths {
+			file = path.Base(file)
+		}
+		return file + ":" + strconv.Itoa(int(line))
 	}
 	l := s.location(place)
 	if f := s.function(place); f != nil {
@@ -257,6 +260,9 @@ func (s *places) srcfile(place int32) string {
 	file, _ := s.line(place)
 	if file == "" {
 		return ""
+	}
+	if s.paths {
+		return file
 	}
 	return path.Base(file)
 }

@@ -130,8 +130,8 @@ func (b *builder) dims() {
 			b.sampleHd[i] = b.headSet.number(tuple)
 		}
 	}
-	b.headRank, b.headTie = rankTuples(&b.headSet, b.heads)
-	b.tailRank, b.tailTie = rankTuples(&b.tailSet, b.tails)
+	b.headRank, b.headTie = b.rankTuples(&b.headSet, b.heads)
+	b.tailRank, b.tailTie = b.rankTuples(&b.tailSet, b.tails)
 	b.makePlan()
 }
 
@@ -198,42 +198,69 @@ func (b *builder) place(s *profile.Sample) int32 {
 	return s.Location
 }
 
+// count returns what a sample counts. Memory accesses weigh what they took.
+func (b *builder) count(s *profile.Sample) Count {
+	if b.o.Memory {
+		weight := uint64(1)
+		if e := b.extra(s); e != nil {
+			weight = max(weight, e.Weight)
+		}
+		return Count{s.Count, s.Count * weight}
+	}
+	return Count{s.Count, s.Period}
+}
+
 // rankTuples returns where each tuple of a set comes in the order of its keys,
 // equal ones at one place, and where it comes if that does not decide.
-func rankTuples(set *interner, dims []dim) (rank, tie []int32) {
+func (b *builder) rankTuples(set *interner, dims []dim) (rank, tie []int32) {
 	n := set.len()
 	if set.width == 0 {
 		return make([]int32, 1), make([]int32, 1)
 	}
+	type entry struct {
+		key, tie uint64 // of the first two keys
+		tuple    int32
+	}
+	list := make([]entry, n)
+	for i := range list {
+		e := &list[i]
+		e.tuple = int32(i)
+		for j, code := range set.tuple(int32(i))[:min(2, len(dims))] {
+			shift := 32 - 32*j
+			e.key |= uint64(uint32(dims[j].order(code))^1<<31) << shift
+			e.tie |= uint64(uint32(dims[j].last(code))^1<<31) << shift
+		}
+	}
+	more := func(x, y int32, of func(d *dim, code int32) int32) int {
+		if len(dims) <= 2 {
+			return 0
+		}
+		a, b := set.tuple(x), set.tuple(y)
+		for j := 2; j < len(dims); j++ {
+			if c := cmp.Compare(of(&dims[j], a[j]), of(&dims[j], b[j])); c != 0 {
+				return c
+			}
+		}
+		return 0
+	}
+	parallelSort(list, b.workers, func(x, y entry) int {
+		if x.key != y.key {
+			return cmp.Compare(x.key, y.key)
+		}
+		if c := more(x.tuple, y.tuple, (*dim).order); c != 0 {
+			return c
+		}
+		if x.tie != y.tie {
+			return cmp.Compare(x.tie, y.tie)
+		}
+		return cmp.Or(more(x.tuple, y.tuple, (*dim).last), cmp.Compare(x.tuple, y.tuple))
+	})
 	rank, tie = make([]int32, n), make([]int32, n)
-	order := make([]int32, n)
-	for i := range order {
-		order[i] = int32(i)
-	}
-	compare := func(x, y int32) int {
-		a, b := set.tuple(x), set.tuple(y)
-		for i := range dims {
-			if c := cmp.Compare(dims[i].order(a[i]), dims[i].order(b[i])); c != 0 {
-				return c
-			}
-		}
-		return 0
-	}
-	last := func(x, y int32) int {
-		a, b := set.tuple(x), set.tuple(y)
-		for i := range dims {
-			if c := cmp.Compare(dims[i].last(a[i]), dims[i].last(b[i])); c != 0 {
-				return c
-			}
-		}
-		return 0
-	}
-	slices.SortFunc(order, func(x, y int32) int { return cmp.Or(compare(x, y), last(x, y)) })
-	for i, at := range order {
-		tie[at] = int32(i)
-		rank[at] = int32(i)
-		if i > 0 && compare(order[i-1], at) == 0 {
-			rank[at] = rank[order[i-1]]
+	for i, e := range list {
+		tie[e.tuple] = int32(i)
+		rank[e.tuple] = int32(i)
+		if i > 0 && list[i-1].key == e.key && more(list[i-1].tuple, e.tuple, (*dim).order) == 0 {
+			rank[e.tuple] = rank[list[i-1].tuple]
 		}
 	}
 	return rank, tie
@@ -254,7 +281,7 @@ func (b *builder) fill(all []*Table, where []slot) {
 		if skip != nil && skip[i] == dropped {
 			continue
 		}
-		c := Count{s.Count, s.Period}
+		c := b.count(s)
 		all[w.table].Totals[w.member].add(c)
 		if skip != nil && skip[i] != 0 {
 			continue
@@ -281,6 +308,9 @@ func (b *builder) fill(all []*Table, where []slot) {
 		t.ends = ends[i*heads : (i+1)*heads+1]
 		t.makeRows()
 	}
+	if b.o.Graph.Mode == GraphNone {
+		b.before = nil
+	}
 }
 
 // makeRows adds up the samples of a table, head by head. Rows of one head are
@@ -289,33 +319,59 @@ func (t *Table) makeRows() {
 	b := t.b
 	heads := len(t.ends) - 1
 	chunk := max(heads/(64*b.workers), 1)
-	chunks := make([]*adder, (heads+chunk-1)/chunk)
+	type part struct {
+		a        *adder
+		from, to int
+	}
+	parts := make([]part, (heads+chunk-1)/chunk)
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(b.workers, len(chunks)) {
+	for range min(b.workers, len(parts)) {
 		wg.Go(func() {
 			w := newAdder(t)
 			for {
 				c := int(next.Add(1)) - 1
-				if c >= len(chunks) {
+				if c >= len(parts) {
+					w.rowOf, w.within, w.walk, w.keys = nil, nil, walk{}, nil
 					return
 				}
+				from := len(w.rows)
 				for h := c * chunk; h < min((c+1)*chunk, heads); h++ {
 					if t.ends[h] < t.ends[h+1] {
 						w.head(int32(h))
 					}
 				}
-				chunks[c] = w.take()
+				parts[c] = part{w, from, len(w.rows)}
 			}
 		})
 	}
 	wg.Wait()
-	for _, c := range chunks {
-		t.rows = append(t.rows, c.rows...)
-		t.self = append(t.self, c.self...)
-		t.acc = append(t.acc, c.acc...)
-		t.modes = append(t.modes, c.modes...)
-		t.depths = append(t.depths, c.depths...)
+	n, m := 0, len(t.Totals)
+	for _, c := range parts {
+		n += c.to - c.from
+	}
+	t.rows, t.self = make([]row, 0, n), make([]Count, 0, n*m)
+	if b.o.Children {
+		t.acc = make([]Count, 0, n*m)
+	}
+	if b.needModes {
+		t.modes = make([]modes, 0, n*m)
+	}
+	if b.depth {
+		t.depths = make([]int32, 0, n)
+	}
+	for _, c := range parts {
+		t.rows = append(t.rows, c.a.rows[c.from:c.to]...)
+		t.self = append(t.self, c.a.self[c.from*m:c.to*m]...)
+		if t.acc != nil {
+			t.acc = append(t.acc, c.a.acc[c.from*m:c.to*m]...)
+		}
+		if t.modes != nil {
+			t.modes = append(t.modes, c.a.modes[c.from*m:c.to*m]...)
+		}
+		if t.depths != nil {
+			t.depths = append(t.depths, c.a.depths[c.from:c.to]...)
+		}
 	}
 	if part := b.o.Filter.SymbolPart; part != "" {
 		t.keep(func(r *row) bool {
@@ -388,13 +444,6 @@ func newAdder(t *Table) *adder {
 	return a
 }
 
-// take returns the rows made since the last call.
-func (a *adder) take() *adder {
-	out := &adder{rows: slices.Clone(a.rows), self: slices.Clone(a.self), acc: slices.Clone(a.acc), modes: slices.Clone(a.modes), depths: slices.Clone(a.depths)}
-	a.rows, a.self, a.acc, a.modes, a.depths = a.rows[:0], a.self[:0], a.acc[:0], a.modes[:0], a.depths[:0]
-	return out
-}
-
 // row returns the row of a tail.
 func (a *adder) row(head, tail, place, sample int32) int {
 	n := int(a.rowOf[tail])
@@ -432,10 +481,11 @@ func (a *adder) head(h int32) {
 		place := b.place(s)
 		m := int(a.t.where[s.Event].member)
 		n := a.row(h, b.tailOf[place], place, i)*a.m + m
-		a.self[n].add(Count{s.Count, s.Period})
+		c := b.count(s)
+		a.self[n].add(c)
 		if b.needModes {
 			if mode := modeOf(b.p.Locations[s.Location].Level); mode >= 0 {
-				a.modes[n][mode] += s.Period
+				a.modes[n][mode] += c.Period
 			}
 		}
 	}
@@ -512,7 +562,7 @@ func (a *adder) callers(h int32, samples []int32, member int32) {
 		if a.t.where[s.Event].member != member {
 			continue
 		}
-		c := Count{s.Count, s.Period}
+		c := b.count(s)
 		place := b.place(s)
 		tail := b.tailOf[place]
 		leaf := a.row(h, tail, place, i)
@@ -571,6 +621,7 @@ func (t *Table) sortSimple(rest []step) {
 		count [2]uint64 // most first
 		keys  uint64    // their place in the order of the keys
 		row   int32
+		head  int32 // and depth: with chains, after the first count
 		depth int32
 	}
 	list := make([]entry, len(t.rows))
@@ -581,7 +632,7 @@ func (t *Table) sortSimple(rest []step) {
 			e.count[j] = ^t.count(i, b.plan[j].key)
 		}
 		if b.depth && b.plan[0].key == OverheadChildren {
-			e.depth = t.depths[i]
+			e.head, e.depth = b.headTie[r.head], t.depths[i]
 			if b.o.Graph.Order == ByCaller {
 				e.depth = -e.depth
 			}
@@ -593,12 +644,14 @@ func (t *Table) sortSimple(rest []step) {
 			e.keys = head<<32 | tail
 		}
 	}
-	depth := b.depth && b.plan[0].key == OverheadChildren
 	parallelSort(list, b.workers, func(x, y entry) int {
 		if x.count[0] != y.count[0] {
 			return cmp.Compare(x.count[0], y.count[0])
 		}
-		if depth && x.depth != y.depth && t.sameThread(&t.rows[x.row], &t.rows[y.row]) {
+		if x.head != y.head {
+			return cmp.Compare(x.head, y.head)
+		}
+		if x.depth != y.depth {
 			return cmp.Compare(x.depth, y.depth)
 		}
 		if x.count[1] != y.count[1] {
@@ -674,8 +727,10 @@ func (t *Table) compare(x, y int) int {
 	return b.tie(rx, ry)
 }
 
-// compareCounts orders by a count of each event, most first. Of rows of one
-// thread that have the same, callers come before what they called.
+// compareCounts orders by a count of each event, most first. Of rows that have
+// the same with what they called, those of one thread name stand together,
+// callers before that. (perf looks at callers if both rows are of one thread,
+// else goes on to the next key, which is no order.)
 func (t *Table) compareCounts(x, y int, k Key) int {
 	m := len(t.Totals)
 	for g := range m {
@@ -684,8 +739,11 @@ func (t *Table) compareCounts(x, y int, k Key) int {
 			return c
 		}
 	}
-	if k != OverheadChildren || !t.b.depth || !t.sameThread(&t.rows[x], &t.rows[y]) {
+	if k != OverheadChildren || !t.b.depth {
 		return 0
+	}
+	if c := cmp.Compare(t.b.headTie[t.rows[x].head], t.b.headTie[t.rows[y].head]); c != 0 {
+		return c
 	}
 	if t.b.o.Graph.Order == ByCaller {
 		return cmp.Compare(t.depths[y], t.depths[x])
@@ -698,16 +756,6 @@ func (b *builder) tie(x, y *row) int {
 	return cmp.Or(cmp.Compare(b.tailTie[x.tail], b.tailTie[y.tail]), cmp.Compare(x.head, y.head))
 }
 
-// sameThread reports whether two rows are of one thread as far as the samples
-// say that they stand for.
-func (t *Table) sameThread(x, y *row) bool {
-	sx, sy := &t.b.p.Samples[x.sample], &t.b.p.Samples[y.sample]
-	if sx.Thread < 0 || sy.Thread < 0 {
-		return sx.Thread == sy.Thread
-	}
-	return t.b.p.Threads[sx.Thread].TID == t.b.p.Threads[sy.Thread].TID
-}
-
 // parallelSort sorts with several goroutines; the order is that of SortFunc if
 // compare leaves nothing open.
 func parallelSort[T any](list []T, workers int, compare func(x, y T) int) {
@@ -718,17 +766,19 @@ func parallelSort[T any](list []T, workers int, compare func(x, y T) int) {
 	half := len(list) / 2
 	left, right := list[:half], list[half:]
 	var wg sync.WaitGroup
-	wg.Go(func() { parallelSort(left, workers/2, compare) })
+	wg.Go(func() { parallelSort(list[:half], workers/2, compare) })
 	parallelSort(right, workers-workers/2, compare)
 	wg.Wait()
-	merged := make([]T, 0, len(list))
-	for len(left) > 0 && len(right) > 0 {
-		if compare(right[0], left[0]) < 0 {
-			merged, right = append(merged, right[0]), right[1:]
-		} else {
-			merged, left = append(merged, left[0]), left[1:]
+	// What is written never passes what is still to be read on the right.
+	left = slices.Clone(left)
+	for i := range list {
+		switch {
+		case len(left) == 0:
+			return
+		case len(right) > 0 && compare(right[0], left[0]) < 0:
+			list[i], right = right[0], right[1:]
+		default:
+			list[i], left = left[0], left[1:]
 		}
 	}
-	merged = append(append(merged, left...), right...)
-	copy(list, merged)
 }

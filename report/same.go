@@ -22,14 +22,19 @@ func Same(p *profile.Profile, o Options) []int32 {
 	if o.Graph.Mode != GraphNone && o.Graph.Key == ByAddress {
 		return nil
 	}
-	b := &builder{p: p, o: &o, s: newPlaces(p, &o)}
+	b := &builder{p: p, o: &o, s: newPlaces(p, &o), workers: 1}
+	if slices.Contains(order, Symbol) {
+		return b.sameSymbols(order)
+	}
 	var tails []dim
 	for _, k := range order {
 		if k.kind() == ofPlace {
 			tails = append(tails, b.dim(k))
 		}
 	}
-	tails = append(tails, dim{codes: b.chainCodes()})
+	if o.Graph.Mode != GraphNone || o.IgnoreCallees != nil || o.HideUnresolved || slices.Contains(order, Parent) {
+		tails = append(tails, dim{codes: b.chainCodes()})
+	}
 	set := interner{width: len(tails)}
 	of := make([]int32, b.s.len())
 	tuple := make([]int32, len(tails))
@@ -41,7 +46,7 @@ func Same(p *profile.Profile, o Options) []int32 {
 	}
 
 	same := make([]int32, len(p.Locations))
-	first := make([]int32, set.len())
+	first := make([]int32, max(set.len(), 1))
 	for i := range first {
 		first[i] = profile.None
 	}
@@ -78,6 +83,58 @@ func Same(p *profile.Profile, o Options) []int32 {
 			firstOf[k] = f
 		}
 		same[i] = f
+	}
+	return same
+}
+
+// sameSymbols is Same for an order with symbols: what has none stands for
+// itself.
+func (b *builder) sameSymbols(order []Key) []int32 {
+	p := b.p
+	funcs, _ := b.s.symbols()
+	var lines [][]int32
+	for _, k := range order {
+		if k == Srcline || k == Srcfile {
+			lines = append(lines, b.dim(k).codes)
+		}
+	}
+	if b.o.Graph.Key == BySrcline && b.o.Graph.Mode != GraphNone {
+		lines = append(lines, b.s.rankSrclines())
+	}
+	set := interner{width: 3 + len(lines)}
+	tuple := make([]int32, set.width)
+	number := func(up, place int32) int32 {
+		f := b.s.funcIndex(place)
+		tuple[0], tuple[1], tuple[2] = up, profile.None, int32(b.s.location(place).Level)
+		if f != profile.None {
+			tuple[1] = funcs[f]
+		}
+		for j := range lines {
+			tuple[3+j] = lines[j][place]
+		}
+		return set.number(tuple)
+	}
+	same := make([]int32, len(p.Locations))
+	var first []int32 // by number
+	for i := range p.Locations {
+		loc := int32(i)
+		same[i] = loc
+		if p.Locations[i].Func == profile.None && p.Locations[i].NFrames < 2 {
+			continue
+		}
+		k := number(-1, loc)
+		if at, n := b.s.chain(loc); at != loc {
+			for j := range n {
+				k = number(k, at+j)
+			}
+		}
+		for len(first) <= int(k) {
+			first = append(first, profile.None)
+		}
+		if first[k] == profile.None {
+			first[k] = loc
+		}
+		same[i] = first[k]
 	}
 	return same
 }

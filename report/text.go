@@ -2,6 +2,7 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -21,6 +22,7 @@ type PageOptions struct {
 	Lost         uint64  // samples lost
 	Widths       []int   // of the columns, in order; 0 or none: as wide as what is in it
 	Color        bool    // percentages are coloured as on a terminal
+	Slices       string  // the parts of the recording that were counted, as --time named them; "" for all
 	Verbose      bool    // paths instead of names of objects, and addresses in front of symbols
 
 	// Origin returns the letter for where the names of an object, by index,
@@ -50,7 +52,7 @@ func WritePage(w io.Writer, tables []*Table, o PageOptions) error {
 	}
 	for _, t := range tables {
 		if !o.Quiet {
-			t.writeTitle(bw)
+			t.writeTitle(bw, o.Slices)
 		}
 		p := newPrinter(t, o, bw)
 		if t.b.o.Hierarchy {
@@ -106,15 +108,28 @@ func (t *Table) visible() []Key {
 }
 
 // writeTitle writes what was counted, and how often.
-func (t *Table) writeTitle(w *bufio.Writer) {
+func (t *Table) writeTitle(w *bufio.Writer, slices string) {
 	n, unit := shortCount(t.Samples)
 	fmt.Fprintf(w, "# Samples: %d%c of event%s '%s'", n, unit, plural(t.Group), escape.Name(t.Title()))
-	fmt.Fprintf(w, "\n# Event count (approx.): %d\n", t.Period)
+	if slices != "" {
+		fmt.Fprintf(w, " (time slices: %s)", escape.Name(slices))
+	}
+	if o := t.b.o; o.Memory {
+		fmt.Fprintf(w, "\n# Total weight : %d\n", t.Period)
+		if o.SortOrder != "" || len(o.Fields) == 0 {
+			fmt.Fprintf(w, "# Sort order   : %s\n", escape.Name(cmp.Or(o.SortOrder, defaultMemText)))
+		}
+	} else {
+		fmt.Fprintf(w, "\n# Event count (approx.): %d\n", t.Period)
+	}
 	if f := &t.b.o.Filter; len(f.Sockets) == 1 {
 		fmt.Fprintf(w, "# Processor Socket: %d\n", f.Sockets[0])
 	}
 	w.WriteString("#\n")
 }
+
+// defaultMemText is DefaultMemSort in perf's words.
+const defaultMemText = "local_weight,mem,sym,dso,symbol_daddr,dso_daddr,snoop,tlb,locked,blocked,local_ins_lat,local_p_stage_cyc"
 
 // Title returns the name of the event, or of the group and its events.
 func (t *Table) Title() string {
@@ -181,6 +196,9 @@ func (p *printer) widths() {
 			p.width[c], p.user[c] = p.o.Widths[c], true
 			if k.counts() {
 				p.width[c] = max(p.width[c], len(p.t.heading(k)))
+				if m := len(p.t.Totals); m > 1 {
+					p.width[c] = max(p.width[c], 8*m)
+				}
 			}
 			continue
 		}
@@ -190,6 +208,9 @@ func (p *printer) widths() {
 		w, b := p.longest(k)
 		p.width[c] = max(p.width[c], w)
 		bare = bare || b
+	}
+	for i := 0; i < len(p.t.rows) && dso >= 0 && !bare; i++ {
+		bare = p.b.s.funcIndex(p.t.rows[i].place) == profile.None // without a column of symbols, too
 	}
 	if bare && dso >= 0 && p.o.Separator == "" {
 		p.width[dso] = max(p.width[dso], unresolvedWidth)
@@ -203,7 +224,7 @@ func (p *printer) longest(k Key) (width int, bare bool) {
 	case Symbol:
 		return p.longestSymbol()
 	case Comm, PID, TID, Cgroup, DSOFrom, DSOTo, DSOData, SymbolFrom, SymbolTo, SymbolData, CacheLine, SrclineFrom, SrclineTo, Parent,
-		DSO, SymbolCode, Srcline, Srcfile, SymbolOffset, AddrFrom, AddrTo:
+		DSO, SymbolCode, Srcline, Srcfile, SymbolOffset, Addr, AddrFrom, AddrTo, Trace:
 	default:
 		return 0, false
 	}
@@ -279,9 +300,14 @@ func (p *printer) minWidth(k Key) int {
 		return 12 * events
 	case CPU:
 		return 3
-	case Mem, SymbolData, PhysAddr, CacheLine, DataPageSize:
+	case Mem:
+		return 24
+	case SymbolData, PhysAddr, CacheLine, DataPageSize:
 		return 22
 	case Time:
+		if p.b.o.Nanoseconds {
+			return 16
+		}
 		return 12
 	case Snoop, LocalWeight, Weight:
 		return 12
@@ -407,7 +433,8 @@ func (p *printer) row(b []byte, n int) []byte {
 		at := len(b)
 		var color int
 		b, color = p.cell(b, n, c)
-		if p.user[c] && !k.counts() && len(b)-at > p.width[c] {
+		bare := k == Symbol && p.b.s.funcIndex(p.t.rows[n].place) == profile.None // which perf does not cut
+		if p.user[c] && !k.counts() && !bare && len(b)-at > p.width[c] {
 			b = b[:at+p.width[c]]
 		}
 		if c < len(p.columns)-1 || padded(k) {
@@ -423,7 +450,7 @@ func (p *printer) row(b []byte, n int) []byte {
 // too.
 func padded(k Key) bool {
 	switch k {
-	case Symbol, SymbolOffset, SymbolFrom, SymbolTo, SymbolData, SymbolCode, CacheLine, Locked, Blocked, AddrFrom, AddrTo, Cgroup, CgroupID:
+	case Symbol, SymbolOffset, SymbolFrom, SymbolTo, SymbolData, SymbolCode, CacheLine, Locked, Blocked, AddrFrom, AddrTo, Cgroup, CgroupID, Time, Trace:
 		return false
 	}
 	return !k.counts()
@@ -431,7 +458,7 @@ func padded(k Key) bool {
 
 // heading is the title of a column.
 func (t *Table) heading(k Key) string {
-	if k == Overhead && t.acc != nil {
+	if o := t.b.o; k == Overhead && t.acc != nil && (len(o.Fields) == 0 || o.AddedFields) {
 		return "Self"
 	}
 	return k.heading()
@@ -464,7 +491,7 @@ func (p *printer) cell(b []byte, row, c int) ([]byte, int) {
 		case k == Period:
 			b = p.number(append(b, ' '), p.t.self[n].Period, width-1)
 		case k == OverheadChildren && p.t.acc == nil:
-			b = p.right(append(b, ' '), "N/A", width-1)
+			return p.right(append(b, ' '), "N/A", width-1), 0
 		default:
 			b, color = p.percent(b, percent(p.t.count(n, k), p.t.Totals[i].Period), width-2, color)
 		}
@@ -475,13 +502,13 @@ func (p *printer) cell(b []byte, row, c int) ([]byte, int) {
 // percent appends a percentage, right-justified unless a separator stands
 // between the columns.
 func (p *printer) percent(b []byte, v float64, width, color int) ([]byte, int) {
-	b = append(b, ' ')
 	start, end := "", ""
-	if p.o.Color {
+	if p.o.Color && p.o.Separator == "" {
 		start, end = percentColor(v)
 		b = append(b, start...)
 		color += len(start) + len(end)
 	}
+	b = append(b, ' ')
 	if p.o.Separator == "" {
 		digits := len("0.00")
 		for x := 10.0; x <= v+0.005 && digits < 20; x *= 10 {
@@ -668,9 +695,14 @@ func (b *builder) extraText(s *profile.Sample, l *profile.Location, k Key) strin
 		return transactionText(e.Transaction)
 	case Cgroup:
 		return escape.Name(b.cgroup(e))
+	case Trace:
+		return escape.Name(cmp.Or(e.Text, "N/A"))
 	case CgroupID:
 		return fmt.Sprintf("0/%#x", e.Cgroup)
 	case Time:
+		if b.o.Nanoseconds {
+			return fmt.Sprintf("%d.%09d", e.Time/1e9, e.Time%1e9)
+		}
 		return fmt.Sprintf("%d.%06d", e.Time/1e9, e.Time%1e9/1000)
 	case CodePageSize:
 		return pageSize(e.CodePageSize)
@@ -699,7 +731,7 @@ func (b *builder) extraText(s *profile.Sample, l *profile.Location, k Key) strin
 	case SymbolData:
 		return b.dataText(e, l.Level)
 	case CacheLine:
-		return bareText('X', b.cacheLine(e))
+		return bareText('X', e.Addr&^63)
 	case Mispredict:
 		switch {
 		case e.BranchFlags&branchPredicted != 0:
@@ -778,7 +810,7 @@ func (b *builder) dataText(e *profile.Extra, lvl byte) string {
 	if f := b.s.function(e.Data); f != nil {
 		return fmt.Sprintf("[%c] %s+0x%x", level(lvl), escape.Name(f.Name), l.Addr-f.Start)
 	}
-	return bareText(lvl, address(b.p, l))
+	return bareText(lvl, e.Addr)
 }
 
 // transactionText names the bits of a transaction as perf does.
@@ -820,10 +852,15 @@ func (p *printer) right(b []byte, s string, width int) []byte {
 	return append(b, s...)
 }
 
-// text appends s with the separator's first character made a dot.
+// text appends s. With a separator its first character is made a dot, and what
+// a spreadsheet would take for a formula is marked as text.
 func (p *printer) text(b []byte, s string) []byte {
-	if p.o.Separator != "" {
-		s = strings.ReplaceAll(s, p.o.Separator[:1], ".")
+	if p.o.Separator == "" {
+		return append(b, s...)
+	}
+	s = strings.ReplaceAll(s, p.o.Separator[:1], ".")
+	if s != "" && strings.IndexByte("=+-@", s[0]) >= 0 && strings.TrimLeft(s[1:], "0123456789.") != "" { // and no number
+		b = append(b, '\'')
 	}
 	return append(b, s...)
 }

@@ -94,29 +94,34 @@ func (b *builder) chainCodes() []int32 {
 		}
 		funcs[i] = c.of(k)
 	}
-	b.codes = make([]int32, s.len())
 	var lines []int32
 	if b.o.Graph.Key == BySrcline {
 		lines = s.rankSrclines()
 	}
-	for i := range b.codes {
+	codes := make([]int32, s.len())
+	var bare []int32
+	for i := range codes {
 		f := s.funcIndex(int32(i))
-		l := s.location(int32(i))
 		switch {
 		case f == profile.None:
-			b.codes[i] = c.of(class{1<<63 | uint64(uint32(l.Object)), l.Addr})
+			bare = append(bare, int32(i))
 		case b.o.Graph.Key == ByAddress:
-			b.codes[i] = c.of(class{1<<61 | uint64(f)<<28 ^ uint64(uint32(l.Object)), l.Addr})
+			l := s.location(int32(i))
+			codes[i] = c.of(class{1<<61 | uint64(f)<<28 ^ uint64(uint32(l.Object)), l.Addr})
 		case b.o.Graph.Key == BySrcline:
-			b.codes[i] = funcs[f]
+			codes[i] = funcs[f]
 			if file, _ := s.line(int32(i)); file != "" {
-				b.codes[i] = c.of(class{1<<60 | uint64(f), uint64(lines[i])})
+				codes[i] = c.of(class{1<<60 | uint64(f), uint64(lines[i])})
 			}
 		default:
-			b.codes[i] = funcs[f]
+			codes[i] = funcs[f]
 		}
 	}
-	return b.codes
+	for i, place := range bare { // locations are different from each other
+		codes[place] = int32(len(c.number) + i)
+	}
+	b.codes = codes
+	return codes
 }
 
 // minHit returns the period below which branches of a table are not drawn.
@@ -209,7 +214,7 @@ func (m *treeMaker) own(n int) {
 		if node == profile.None {
 			continue
 		}
-		c := Count{s.Count, s.Period}
+		c := m.b.count(s)
 		if m.b.o.Graph.Order == ByCallee {
 			at := int32(0)
 			for ; node != profile.None; node = nodes[node].Caller {
@@ -302,7 +307,7 @@ func (m *treeMaker) head(h int32, rows []int) {
 			continue
 		}
 		w.to(node)
-		w.path[len(w.path)-1].add(Count{s.Count, s.Period})
+		w.path[len(w.path)-1].add(m.b.count(s))
 	}
 	w.to(profile.None)
 }
@@ -378,7 +383,7 @@ func (m *treeMaker) callees(k, n int) {
 		s := &m.b.p.Samples[i]
 		if node := m.b.t.node(s); node != profile.None {
 			w.to(node)
-			w.path[len(w.path)-1].add(Count{s.Count, s.Period})
+			w.path[len(w.path)-1].add(m.b.count(s))
 		}
 	}
 	w.to(profile.None)
@@ -412,7 +417,7 @@ func (m *treeMaker) callers(k, n int) {
 		if node == profile.None || tails[nodes[node].Location] == tail {
 			continue
 		}
-		c := Count{s.Count, s.Period}
+		c := m.b.count(s)
 		m.up(node, c)
 		for node != profile.None && tails[nodes[node].Location] != tail {
 			node = nodes[node].Caller

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/perfark/perfark/perfdata"
 	"github.com/perfark/perfark/profile"
@@ -20,17 +21,20 @@ type loader struct {
 
 	untimed bool // records have no times: their place counts
 
-	objects  *objects
-	atlas    *atlas
-	unwinder *unwinder // nil: stacks are not unwound
-	procs    map[int32]*process
-	threads  map[int32]*thread
-	kernels  map[int32]*space // by machine
-	guests   map[int32]*space // user space of guests, by machine
-	comms    []string
-	commIDs  map[string]int32
-	ksyms    map[int32]int32 // mapping of a KSYMBOL → what it covered, or none
-	cgroups  map[uint64]string
+	objects     *objects
+	atlas       *atlas
+	unwinder    *unwinder    // nil: stacks are not unwound
+	unwoundLogs []unwoundLog // of the first pass over the samples
+	logs        bool         // this pass makes them
+	procs       map[int32]*process
+	threads     map[int32]*thread
+	kernels     map[int32]*space // by machine
+	guests      map[int32]*space // user space of guests, by machine
+	comms       []string
+	texts       *atomic.Int64 // bytes of Extra.Text
+	commIDs     map[string]int32
+	ksyms       map[int32]int32 // mapping of a KSYMBOL → what it covered, or none
+	cgroups     map[uint64]string
 	// By tid, in order of time.
 	namespaces map[int32][]nsPoint
 	deferred   deferrals
@@ -39,8 +43,9 @@ type loader struct {
 	callStack []bool // by event: its branch stacks are stacks of calls
 	shapes    shapes
 
-	plain   *plain    // nil: through perfdata.BatchReader
-	index   *locIndex // of the locations of a profile; nil: they are being collected
+	plain   *plain      // nil: through perfdata.BatchReader
+	index   *locIndex   // of the locations of a profile; nil: they are being collected
+	chains  *chainStore // of the stacks, with index; nil: they are not kept
 	workers []*worker
 	stats   Stats
 	lost    profile.Lost
@@ -75,6 +80,7 @@ func newLoader(f *perfdata.File, o Options) *loader {
 		f:       f,
 		o:       o,
 		objects: newObjects(),
+		texts:   new(atomic.Int64),
 		atlas:   newAtlas(),
 		procs:   map[int32]*process{},
 		threads: map[int32]*thread{},
@@ -237,7 +243,7 @@ func (l *loader) apply(sides []side) error {
 		changes = append(changes, c)
 		s.data = nil
 	}
-	changes = l.addCode(changes)
+	changes = l.addBPF(l.addCode(changes))
 	slices.SortStableFunc(changes, func(a, b change) int {
 		return cmpUint(a.time, b.time)
 	})

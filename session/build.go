@@ -13,15 +13,14 @@ type builder struct {
 	groups    map[group]int32
 	groupOf   []group
 	locs      locTable
-	chains    chainTable
 	samples   sampleTable
 
 	cache   []locEntry
 	objects []int32 // of the locations in cache, where stacks are kept
-	waiting []waiting
-	touched uint64 // keeps the compiler from leaving out loads
+	touched uint64  // keeps the compiler from leaving out loads
 
 	queue  frameQueue
+	turn   int // see chainStore.number
 	sets   objectSets
 	serial uint64 // of the sample
 
@@ -51,22 +50,10 @@ type (
 		where uint32 // state and mode, plus 1
 		loc   int32
 	}
-
-	// A waiting sample has its location looked up together with others: the
-	// loads from memory of many overlap, those of one have to be waited for.
-	waiting struct {
-		ip, pos, period uint64
-		hash            uint64
-		state           int32
-		mode            mode
-		loc, group      int32
-		key             locKey
-	}
 )
 
 const (
 	locCacheBits = 15
-	waitingMax   = 256
 )
 
 func newBuilder(l *loader, h hasher) *builder {
@@ -76,11 +63,9 @@ func newBuilder(l *loader, h hasher) *builder {
 		threads:  map[threadKey]int32{},
 		groups:   map[group]int32{},
 		locs:     locTable{h: h},
-		chains:   chainTable{h: h},
 		samples:  sampleTable{h: h},
 		cache:    make([]locEntry, 1<<locCacheBits),
 		objects:  make([]int32, 1<<locCacheBits),
-		waiting:  make([]waiting, 0, waitingMax),
 		sets:     newObjectSets(h, len(l.objects.table)),
 		extraIDs: map[profile.Extra]int32{},
 	}
@@ -142,64 +127,10 @@ func (b *builder) add(w *worker, f *frames, pos uint64, th *threadEntry) {
 		extra = b.extraOf(w, f, th, nil)
 	}
 	group := b.group(c, th, extra)
-	if b.keep&(KeepStacks|KeepFrames) != 0 {
-		b.addStack(w, f, pos, group)
-		return
-	}
-	b.waiting = append(b.waiting, waiting{
-		ip: c.ip, pos: pos, period: c.period, state: f.state(c.mode), mode: c.mode, group: group,
-	})
-	if len(b.waiting) == waitingMax {
-		b.flush(w)
-	}
-}
-
-// flush looks up the locations of the waiting samples, and adds these.
-func (b *builder) flush(w *worker) {
-	var missing [waitingMax]int16
-	n := 0
-	touched := b.touched
-	mask := uint64(len(b.locs.slots) - 1)
-	for i := range b.waiting {
-		x := &b.waiting[i]
-		e := b.entry(x.ip, x.state, x.mode)
-		if e.ip == x.ip && e.where == where(x.state, x.mode) {
-			x.loc = e.loc
-			continue
-		}
-		x.key = w.locKeyAt(where(x.state, x.mode), x.ip)
-		x.hash = b.locs.hash(x.key)
-		if mask+1 != 0 {
-			touched += b.locs.slots[x.hash&mask].addr
-		}
-		missing[n] = int16(i)
-		n++
-	}
-	for _, i := range missing[:n] {
-		x := &b.waiting[i]
-		x.loc = b.locs.id(x.key, x.hash, locFirst{x.pos, x.ip})
-		*b.entry(x.ip, x.state, x.mode) = locEntry{x.ip, where(x.state, x.mode), x.loc}
-	}
-	b.samples.reserve(len(b.waiting))
-	mask = uint64(len(b.samples.slots) - 1)
-	for i := range b.waiting {
-		x := &b.waiting[i]
-		x.hash = b.samples.hash(sampleKey{x.loc, none, x.group})
-		touched += uint64(b.samples.slots[x.hash&mask].count)
-	}
-	for i := range b.waiting {
-		x := &b.waiting[i]
-		b.samples.add(sampleKey{x.loc, none, x.group}, x.hash, x.period)
-	}
-	b.touched = touched
-	b.waiting = b.waiting[:0]
+	b.queueSample(w, f, pos, group)
 }
 
 func where(state int32, m mode) uint32 { return uint32(state)<<3 | uint32(m) + 1 }
-
-func (b *builder) entry(ip uint64, state int32, m mode) *locEntry {
-	return &b.cache[b.entryAt(ip, where(state, m))]
-}
 
 // entryAt returns the place of an address in the cache.
 func (b *builder) entryAt(ip uint64, where uint32) uint64 {

@@ -3,6 +3,7 @@ package session
 import (
 	"math/bits"
 	"math/rand/v2"
+	"sync"
 
 	"github.com/perfark/perfark/profile"
 )
@@ -16,6 +17,8 @@ type chainTable struct {
 	slots  []chainSlot
 	starts []uint64 // by number: block and place in it
 	blocks [][]int32
+
+	touched uint64 // keeps the compiler from leaving out loads
 }
 
 type chainSlot struct {
@@ -25,23 +28,40 @@ type chainSlot struct {
 
 const chainBlock = 1 << 18 // locations
 
-// hashOf returns the hash of a chain of locations, innermost first.
-func (t *chainTable) hashOf(frames []int32) uint64 {
+// chain returns the hash of a chain of locations, innermost first.
+func (h hasher) chain(frames []int32) uint64 {
 	n := len(frames)
 	x := uint64(0)
 	for i := 0; i+1 < n; i += 2 {
-		x = t.h.mix(x, word(frames[i], frames[i+1]))
+		x = h.mix(x, word(frames[i], frames[i+1]))
 	}
 	if n%2 == 1 {
-		x = t.h.mix(x, uint64(uint32(frames[n-1])))
+		x = h.mix(x, uint64(uint32(frames[n-1])))
 	}
-	return t.h.mix(x, uint64(n))
+	return h.mix(x, uint64(n))
 }
 
 // reserve makes room for n more chains.
 func (t *chainTable) reserve(n int) {
-	for 4*(len(t.starts)+n) > 3*len(t.slots) {
-		t.grow()
+	size := max(1<<8, len(t.slots))
+	for 4*(len(t.starts)+n) > 3*size {
+		size *= 2
+	}
+	if size == len(t.slots) {
+		return
+	}
+	old := t.slots
+	t.slots = fresh[chainSlot](size)
+	mask := uint32(size - 1)
+	for _, s := range old {
+		if s.id == 0 {
+			continue
+		}
+		i := s.hash & mask
+		for t.slots[i].id != 0 {
+			i = (i + 1) & mask
+		}
+		t.slots[i] = s
 	}
 }
 
@@ -53,14 +73,14 @@ func (t *chainTable) touch(x uint64) uint32 {
 }
 
 func (t *chainTable) touchStart(x uint64) uint64 {
-	if s := t.slots[uint32(x>>32)&uint32(len(t.slots)-1)]; s.id != 0 && s.hash == uint32(x) {
+	if s := t.slots[uint32(x>>32)&uint32(len(t.slots)-1)]; s.id != 0 && s.hash == uint32(x>>32) {
 		return t.starts[s.id-1]
 	}
 	return 0
 }
 
 func (t *chainTable) touchChain(x uint64) int32 {
-	if s := t.slots[uint32(x>>32)&uint32(len(t.slots)-1)]; s.id != 0 && s.hash == uint32(x) {
+	if s := t.slots[uint32(x>>32)&uint32(len(t.slots)-1)]; s.id != 0 && s.hash == uint32(x>>32) {
 		start := t.starts[s.id-1]
 		return t.blocks[start>>32][uint32(start)]
 	}
@@ -74,9 +94,9 @@ func (t *chainTable) id(frames []int32, x uint64) int32 {
 	if len(frames) == 0 {
 		return none
 	}
-	hash := uint32(x)
+	hash := uint32(x >> 32)
 	mask := uint32(len(t.slots) - 1)
-	for i := uint32(x>>32) & mask; ; i = (i + 1) & mask {
+	for i := hash & mask; ; i = (i + 1) & mask {
 		s := &t.slots[i]
 		if s.id == 0 {
 			t.keep(frames)
@@ -130,45 +150,6 @@ func (t *chainTable) at(start uint64) []int32 {
 	return b[1 : 1+b[0]]
 }
 
-func (t *chainTable) grow() {
-	// The hash of the place is not kept, so it is made of the chain again; but
-	// only for each doubling.
-	t.slots = fresh[chainSlot](max(1<<10, 2*len(t.slots)))
-	mask := uint32(len(t.slots) - 1)
-	for id := range t.starts {
-		x := t.hash(t.chain(int32(id)))
-		i := uint32(x>>32) & mask
-		for t.slots[i].id != 0 {
-			i = (i + 1) & mask
-		}
-		t.slots[i] = chainSlot{uint32(x), int32(id + 1)}
-	}
-}
-
-// hash is that of id, of a chain that is outermost first.
-func (t *chainTable) hash(c []int32) uint64 {
-	n := len(c)
-	x := uint64(0)
-	for i := n - 1; i > 0; i -= 2 {
-		x = t.h.mix(x, word(c[i], c[i-1]))
-	}
-	if n%2 == 1 {
-		x = t.h.mix(x, uint64(uint32(c[0])))
-	}
-	return t.h.mix(x, uint64(n))
-}
-
-// rename gives the locations of all chains the numbers that they have in the
-// profile.
-func (t *chainTable) rename(locs []int32) {
-	for id := range t.starts {
-		c := t.chain(int32(id))
-		for i, loc := range c {
-			c[i] = locs[loc]
-		}
-	}
-}
-
 // A chainRef is a chain in sorting: key is its location at the depth at hand,
 // plus 1, or 0 behind its end.
 type chainRef struct {
@@ -177,15 +158,43 @@ type chainRef struct {
 	start uint64
 }
 
-// sorted returns all chains, by their locations from the outermost on.
-func (t *chainTable) sorted() []chainRef {
+// sorted returns all chains, by their locations from the outermost on. It uses
+// so many goroutines.
+func (t *chainTable) sorted(workers int) []chainRef {
 	refs := make([]chainRef, len(t.starts))
 	for id, start := range t.starts {
 		refs[id] = chainRef{id: int32(id), start: start}
 	}
-	t.load(refs, 0)
-	t.sort(refs, 0, rand.NewPCG(t.h.a, t.h.b))
+	t.sortAll(refs, workers)
 	return refs
+}
+
+func (t *chainTable) sortAll(refs []chainRef, workers int) {
+	t.load(refs, 0)
+	s := chainSorter{t: t, spare: make(chan struct{}, max(workers-1, 0))}
+	s.sort(refs, 0, rand.NewPCG(t.h.a, t.h.b))
+	s.wg.Wait()
+}
+
+// nodes returns how many nodes the tree of sorted chains has.
+func (t *chainTable) nodes(refs []chainRef) int {
+	n := 0
+	var last []int32
+	for i := range refs {
+		c := t.at(refs[i].start)
+		n += len(c) - common(c, last)
+		last = c
+	}
+	return n
+}
+
+// common returns how many of the first locations of two chains are the same.
+func common(a, b []int32) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // load sets the keys for a depth.
@@ -198,11 +207,21 @@ func (t *chainTable) load(refs []chainRef, depth int) {
 	}
 }
 
+// A chainSorter sorts chains on several cores.
+type chainSorter struct {
+	t     *chainTable
+	spare chan struct{} // as many as there may be further goroutines
+	wg    sync.WaitGroup
+}
+
+// sortAlone is how many chains are not worth another goroutine.
+const sortAlone = 1 << 14
+
 // sort sorts chains that are equal up to depth: quicksort by one location at a
 // time, so that what chains share is looked at once (Bentley and Sedgewick,
 // Fast Algorithms for Sorting and Searching Strings).
 // The pivots are random, so that no recording can make it slow.
-func (t *chainTable) sort(refs []chainRef, depth int, rnd *rand.PCG) {
+func (s *chainSorter) sort(refs []chainRef, depth int, rnd *rand.PCG) {
 	any := func() uint32 {
 		i, _ := bits.Mul64(rnd.Uint64(), uint64(len(refs)))
 		return refs[i].key
@@ -223,15 +242,32 @@ func (t *chainTable) sort(refs []chainRef, depth int, rnd *rand.PCG) {
 				i++
 			}
 		}
-		t.sort(refs[:lt], depth, rnd)
-		t.sort(refs[gt:], depth, rnd)
+		s.part(refs[:lt], depth, rnd)
+		s.part(refs[gt:], depth, rnd)
 		refs = refs[lt:gt]
 		if pivot == 0 {
 			return // all end here
 		}
 		depth++
-		t.load(refs, depth)
+		s.t.load(refs, depth)
 	}
+}
+
+// part sorts refs, elsewhere if that is worth it and there is room.
+func (s *chainSorter) part(refs []chainRef, depth int, rnd *rand.PCG) {
+	if len(refs) > sortAlone {
+		select {
+		case s.spare <- struct{}{}:
+			rnd := rand.NewPCG(rnd.Uint64(), rnd.Uint64())
+			s.wg.Go(func() {
+				s.sort(refs, depth, rnd)
+				<-s.spare
+			})
+			return
+		default:
+		}
+	}
+	s.sort(refs, depth, rnd)
 }
 
 func median(a, b, c uint32) uint32 {
@@ -247,10 +283,7 @@ type stackBuilder struct {
 
 // add adds a chain and returns its stack.
 func (b *stackBuilder) add(c []int32) int32 {
-	n := 0
-	for n < len(c) && n < len(b.last) && c[n] == b.last[n] {
-		n++
-	}
+	n := common(c, b.last)
 	b.path = b.path[:n]
 	caller := int32(profile.None)
 	if n > 0 {
@@ -263,4 +296,116 @@ func (b *stackBuilder) add(c []int32) int32 {
 	}
 	b.last = c
 	return caller
+}
+
+// A chainStore is a chainTable of all workers. It is in several parts by hash,
+// each of which one worker at a time looks into.
+type chainStore struct {
+	h     hasher
+	bits  uint // of the number of parts
+	parts []chainPart
+}
+
+type chainPart struct {
+	mu sync.Mutex
+	chainTable
+	_ [64]byte // so that no two share a line of the cache
+}
+
+func newChainStore(h hasher, workers int) *chainStore {
+	s := &chainStore{h: h}
+	for 1<<s.bits < min(4*workers, 64) {
+		s.bits++
+	}
+	s.parts = make([]chainPart, 1<<s.bits)
+	for i := range s.parts {
+		s.parts[i].h = h
+	}
+	return s
+}
+
+// number sets stack of all queued samples to the numbers of their chains.
+// turn is where to begin, so that workers do not wait for one another.
+func (s *chainStore) number(q *frameQueue, turn int) {
+	q.hashes = q.hashes[:0]
+	q.order = append(q.order[:0], make([]int32, len(q.samples))...)
+	var ends [65]int32 // of the places of each part in order
+	part := func(x uint64) int { return int(x & uint64(len(s.parts)-1)) }
+	for i := range q.samples {
+		c := &q.samples[i]
+		x := s.h.chain(q.locs[c.chain:c.ends])
+		q.hashes = append(q.hashes, x)
+		ends[part(x)+1]++
+	}
+	for i := range s.parts {
+		ends[i+1] += ends[i]
+	}
+	for i, x := range q.hashes {
+		at := &ends[part(x)]
+		q.order[*at] = int32(i)
+		*at++
+	}
+	for k := range s.parts {
+		k = (k + turn) & (len(s.parts) - 1)
+		from := int32(0)
+		if k > 0 {
+			from = ends[k-1]
+		}
+		if from < ends[k] {
+			s.parts[k].number(q, q.order[from:ends[k]], s.bits, int32(k))
+		}
+	}
+}
+
+// number numbers the chains of some of the queued samples.
+func (t *chainPart) number(q *frameQueue, samples []int32, bits uint, k int32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reserve(len(samples))
+	touched := uint64(0)
+	for _, i := range samples {
+		touched += uint64(t.touch(q.hashes[i]))
+	}
+	for _, i := range samples {
+		touched += t.touchStart(q.hashes[i])
+	}
+	for _, i := range samples {
+		touched += uint64(t.touchChain(q.hashes[i]))
+	}
+	t.touched = touched
+	for _, i := range samples {
+		c := &q.samples[i]
+		c.stack = t.id(q.locs[c.chain:c.ends], q.hashes[i])
+		if c.stack != none {
+			c.stack = c.stack<<bits | k
+		}
+	}
+}
+
+// stacks fills p.Stacks, and returns the stack of each chain. The store is
+// spent.
+func (s *chainStore) stacks(p *profile.Profile, workers int) []int32 {
+	t := chainTable{h: s.h}
+	n, last := 0, 0
+	for k := range s.parts {
+		n += len(s.parts[k].starts)
+		last = max(last, len(s.parts[k].starts))
+	}
+	refs := make([]chainRef, 0, n)
+	for k := range s.parts {
+		c := &s.parts[k].chainTable
+		for id, start := range c.starts {
+			refs = append(refs, chainRef{id: int32(id)<<s.bits | int32(k), start: start + uint64(len(t.blocks))<<32})
+		}
+		t.blocks = append(t.blocks, c.blocks...)
+		*c = chainTable{}
+	}
+	t.sortAll(refs, workers)
+	sb := stackBuilder{p: p}
+	p.Stacks = make([]profile.Stack, 0, t.nodes(refs))
+	out := make([]int32, last<<s.bits)
+	for i := range refs {
+		out[refs[i].id] = sb.add(t.at(refs[i].start))
+	}
+	return out
 }

@@ -1,11 +1,14 @@
 package session
 
 import (
+	"encoding/binary"
+	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/perfark/perfark/internal/perftest"
 	"github.com/perfark/perfark/profile"
+	"github.com/perfark/perfark/unwind"
 )
 
 // TestCode: code of a jitdump is where its times say, and what is mapped
@@ -97,5 +100,32 @@ func TestIsCodeDump(t *testing.T) {
 		if asked != want {
 			t.Errorf("%s: asked %v", line, asked)
 		}
+	}
+}
+
+// TestUnwindCode: code of a jitdump has no rules to unwind by. Its frames are
+// followed by the frame pointer, as those of other code made at run time.
+func TestUnwindCode(t *testing.T) {
+	stack := make([]byte, 48)
+	binary.LittleEndian.PutUint64(stack[16:], 0x7ff020) // the caller's frame pointer
+	binary.LittleEndian.PutUint64(stack[24:], 0x40205)  // where the call returns to
+	binary.LittleEndian.PutUint64(stack[40:], 0x91005)
+	text := fmt.Sprintf(`event cycles use_clockid clockid=1 sample=IDENTIFIER|IP|TID|TIME|CPU|PERIOD|CALLCHAIN|REGS_USER|STACK_USER sample_regs_user=0x1c0 sample_stack_user=48
+comm pid=5 tid=5 name=vm time=1
+mmap2 pid=5 tid=5 start=0x10000 len=0x1000 prot=5 name=/tmp/jit-5.dump time=2
+mmap2 pid=5 tid=5 start=0x40000 len=0x10000 prot=7 name=//anon time=3
+mmap2 pid=5 tid=5 start=0x91000 len=0x1000 prot=7 name=//anon time=3
+sample pid=5 tid=5 ip=0x40104 time=20 chain=user,0x40104 regs=0x7ff010,0x7ff000,0x40104 stack=%x
+feature arch x86_64
+`, stack)
+	log := &CodeLog{Monotonic: true, Code: []Code{{Time: 10, Addr: 0x40100, Size: 16, Off: 100}, {Time: 10, Addr: 0x40200, Size: 16, Off: 200}}}
+	r := loadData(t, perftest.Data(t, text), Options{
+		Keep:   KeepComm | KeepTID | KeepStacks,
+		Code:   func(*profile.Object) *CodeLog { return log },
+		Unwind: func(*profile.Object) *unwind.Module { return nil },
+	})
+	want := []string{"vm/5 1: . jit-5.dump 0x68 <- . jit-5.dump 0x68 | . jit-5.dump 0xcc | . [JIT] tid 5 0x91004"}
+	if got := rows(r); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -15,6 +15,12 @@ const (
 	branchCyclesMask  = 1<<16 - 1
 )
 
+// Limits of what is kept of the text of samples, in bytes: of one, and of all.
+const (
+	maxText  = 4 << 10
+	maxTexts = 256 << 20
+)
+
 // noExtra is an Extra in which nothing is kept.
 var noExtra = profile.Extra{Data: profile.None, From: profile.None, To: profile.None}
 
@@ -63,6 +69,10 @@ func (b *builder) extraOf(w *worker, f *frames, th *threadEntry, branch *perfdat
 		if b.keep&KeepCodePageSize != 0 {
 			x.CodePageSize = s.CodePage
 		}
+		if b.keep&KeepText != 0 && b.l.o.Text != nil && c.event >= 0 {
+			x.Text = b.l.o.Text(int(c.event), s.Raw)
+			x.Text = x.Text[:min(len(x.Text), maxText)]
+		}
 	}
 	if branch != nil {
 		x.From = b.branchEnd(w, f, branch.From)
@@ -78,6 +88,10 @@ func (b *builder) extraOf(w *worker, f *frames, th *threadEntry, branch *perfdat
 		return th.extra - 1
 	}
 	id, ok := b.extraIDs[x]
+	if !ok && x.Text != "" && b.l.texts.Add(int64(len(x.Text))) > maxTexts {
+		x.Text = ""
+		id, ok = b.extraIDs[x]
+	}
 	if !ok {
 		id = int32(len(b.extras))
 		b.extraIDs[x] = id
@@ -90,7 +104,15 @@ func (b *builder) extraOf(w *worker, f *frames, th *threadEntry, branch *perfdat
 // dataLocation is where the data of the current sample is, in the maps of the
 // mode of its code: that is where perf looks (ip__resolve_data).
 func (b *builder) dataLocation(w *worker, f *frames) int32 {
-	return b.location(w, f.state(w.cur.mode), w.cur.mode, w.s.Addr, f.t.pos)
+	return b.exact(w, f.state(w.cur.mode), w.cur.mode, w.s.Addr, f.t.pos)
+}
+
+// exact is location, but never that of another one of the same class.
+func (b *builder) exact(w *worker, state int32, m mode, ip, pos uint64) int32 {
+	if x := b.l.index; x != nil && x.classes {
+		return x.exact(w.locKeyAt(where(state, m), ip))
+	}
+	return b.location(w, state, m, ip, pos)
 }
 
 func (b *builder) branchEnd(w *worker, f *frames, ip uint64) int32 {
@@ -150,6 +172,7 @@ func compareExtra(a, b profile.Extra) int {
 		cmp.Compare(a.Transaction, b.Transaction), cmp.Compare(a.Cgroup, b.Cgroup),
 		cmp.Compare(a.NSDev, b.NSDev), cmp.Compare(a.NSIno, b.NSIno),
 		cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), cmp.Compare(a.BranchFlags, b.BranchFlags),
+		cmp.Compare(a.Text, b.Text),
 	)
 }
 

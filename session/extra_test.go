@@ -243,3 +243,25 @@ func TestManyQueued(t *testing.T) {
 		t.Errorf("%d samples, want %d", n, 3*frameBatch)
 	}
 }
+
+// TestStacksData: classes are of code; data stays where it is.
+func TestStacksData(t *testing.T) {
+	data := perftest.Data(t, memory)
+	f, err := perfdata.New(strings.NewReader(string(data)), int64(len(data)), "test.data", perfdata.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Load(context.Background(), f, Options{Keep: KeepFrames | KeepAddr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Stacks(context.Background(), make([]int32, len(r.Profile.Locations)), KeepAddr); err != nil {
+		t.Fatal(err)
+	}
+	got := extraRows(r.Profile)
+	slices.Sort(got)
+	want := []string{"1: Addr=0xa010 Data=. [heap] 0xa010", "1: Addr=0xb010 Data=. anon 0xb010", "1: none", "2: Addr=0x9010 Data=. a 0x3010"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+}

@@ -10,6 +10,9 @@ import (
 // sample.
 const frameBatch = 4096
 
+// leafBatch is how many samples wait of which only the address is kept.
+const leafBatch = 1024
+
 // A frameQueue holds the frames of samples whose locations are looked up
 // together: the loads from memory of many overlap.
 type frameQueue struct {
@@ -21,6 +24,7 @@ type frameQueue struct {
 
 	samples []queued
 	hashes  []uint64 // of the samples' chains
+	order   []int32
 }
 
 // A queued sample has a leaf, call chain frames, innermost first, and ends of
@@ -36,6 +40,8 @@ type queued struct {
 	// From place shared on, frames of the call chain are those that stand back
 	// places before: the sample before has the same callers.
 	shared, back int32
+
+	stack int32 // number of the chain
 }
 
 // A missing frame is not in the cache.
@@ -52,18 +58,32 @@ func (q *frameQueue) push(ip uint64, where uint32) {
 	q.wheres = append(q.wheres, where)
 }
 
+// key is that of a queued sample.
+func (q *frameQueue) key(i int) sampleKey {
+	s := &q.samples[i]
+	return sampleKey{q.locs[s.leaf], s.stack, s.group}
+}
+
 func (q *frameQueue) reset() {
 	q.ips, q.wheres, q.samples = q.ips[:0], q.wheres[:0], q.samples[:0]
 }
 
-// addStack queues the current sample with its stack.
-func (b *builder) addStack(w *worker, f *frames, pos uint64, group int32) {
+// queueSample queues the current sample, with its stack if that is kept.
+func (b *builder) queueSample(w *worker, f *frames, pos uint64, group int32) {
 	c := &w.cur
 	q := &b.queue
-	s := queued{pos: pos, period: c.period, group: group, leaf: int32(len(q.ips))}
+	s := queued{pos: pos, period: c.period, group: group, leaf: int32(len(q.ips)), stack: none}
 	leaf := where(f.state(c.mode), c.mode)
 	q.push(c.ip, leaf)
 	s.chain = int32(len(q.ips))
+	if b.keep&(KeepStacks|KeepFrames) == 0 {
+		s.ends, s.branches, s.shared = s.chain, s.chain, s.chain
+		q.samples = append(q.samples, s)
+		if len(q.ips) >= leafBatch {
+			b.flush(w)
+		}
+		return
+	}
 	w.pushChain(q, f, c.chain)
 	s.ends = int32(len(q.ips))
 	if s.ends > s.chain && q.ips[s.chain] == c.ip && q.wheres[s.chain] == leaf {
@@ -90,7 +110,7 @@ func (b *builder) addStack(w *worker, f *frames, pos uint64, group int32) {
 	s.branches = int32(len(q.ips))
 	q.samples = append(q.samples, s)
 	if len(q.ips) >= frameBatch {
-		b.flushStacks(w)
+		b.flush(w)
 	}
 }
 
@@ -218,63 +238,32 @@ func (b *builder) locate(k locKey, hash, pos, ip uint64) int32 {
 	return id
 }
 
-// flushStacks adds the queued samples.
-func (b *builder) flushStacks(w *worker) {
+// flush adds the queued samples.
+func (b *builder) flush(w *worker) {
 	q := &b.queue
 	b.resolve(w)
-	if b.l.index == nil {
+	if b.l.index == nil && b.keep&(KeepStacks|KeepFrames) != 0 {
 		for i := range q.samples {
 			b.countObjects(w, &q.samples[i])
 		}
 	}
-	stacks := b.keep&KeepStacks != 0
-	if stacks {
-		b.chains.reserve(len(q.samples))
-		q.hashes = q.hashes[:0]
-		touched := b.touched
-		for i := range q.samples {
-			s := &q.samples[i]
-			q.hashes = append(q.hashes, b.chains.hashOf(q.locs[s.chain:s.ends]))
-		}
-		for _, h := range q.hashes {
-			touched += uint64(b.chains.touch(h))
-		}
-		for _, h := range q.hashes {
-			touched += b.chains.touchStart(h)
-		}
-		for _, h := range q.hashes {
-			touched += uint64(b.chains.touchChain(h))
-		}
-		b.touched = touched
+	if chains := b.l.chains; chains != nil {
+		b.turn++
+		chains.number(q, b.turn)
 	}
 	b.samples.reserve(len(q.samples))
+	q.hashes = q.hashes[:0]
 	for i := range q.samples {
-		s := &q.samples[i]
-		k := sampleKey{q.locs[s.leaf], none, s.group}
-		if stacks {
-			k.stack = b.chains.id(q.locs[s.chain:s.ends], q.hashes[i])
-			s.chain = k.stack
-		}
-		h := b.samples.hash(k)
-		if i < len(q.hashes) {
-			q.hashes[i] = h
-		} else {
-			q.hashes = append(q.hashes, h)
-		}
+		q.hashes = append(q.hashes, b.samples.hash(q.key(i)))
 	}
 	mask := uint64(len(b.samples.slots) - 1)
 	touched := b.touched
-	for _, h := range q.hashes[:len(q.samples)] {
+	for _, h := range q.hashes {
 		touched += uint64(b.samples.slots[h&mask].count)
 	}
 	b.touched = touched
 	for i := range q.samples {
-		s := &q.samples[i]
-		k := sampleKey{q.locs[s.leaf], none, s.group}
-		if stacks {
-			k.stack = s.chain
-		}
-		b.samples.add(k, q.hashes[i], s.period)
+		b.samples.add(q.key(i), q.hashes[i], q.samples[i].period)
 	}
 	q.reset()
 }

@@ -16,16 +16,18 @@ func (l *loader) merge(p *profile.Profile) {
 	bs := make([]*builder, len(l.workers))
 	for i, w := range l.workers {
 		bs[i] = w.b
-		w.b.cache, w.b.waiting = nil, nil
+		w.b.cache, w.b.objects, w.b.queue = nil, nil, frameQueue{}
 	}
 	threads := l.mergeThreads(p, bs)
 	var locs [][]int32
 	if l.index == nil {
 		locs = mergeLocations(p, bs)
 	}
-	stacks := mergeStacks(p, bs, locs)
-	mergeSamples(p, bs, threads, locs, stacks, mergeExtras(p, bs, locs))
-
+	var stacks []int32
+	if l.chains != nil {
+		stacks = l.chains.stacks(p, l.o.Workers)
+	}
+	mergeSamples(p, bs, threads, locs, mergeExtras(p, bs, locs), stacks)
 }
 
 // mergeThreads fills p.Threads, and returns the new number of each builder's
@@ -59,13 +61,7 @@ func (l *loader) mergeThreads(p *profile.Profile, bs []*builder) [][]int32 {
 	return remap
 }
 
-// A locRow is a location of a builder.
-type locRow struct {
-	locKey
-	id int32
-}
-
-func compareLoc(a, b locKey) int {
+func compareLoc(a, b locSlot) int {
 	if a.place != b.place {
 		// By object and level; without an object comes last.
 		return cmp.Compare(a.place-8, b.place-8)
@@ -77,99 +73,49 @@ func compareLoc(a, b locKey) int {
 // builder's locations.
 func mergeLocations(p *profile.Profile, bs []*builder) [][]int32 {
 	remap := newRemap(bs, func(b *builder) int { return len(b.locs.keys) })
-	rows := make([][]locRow, len(bs))
+	rows := make([][]locSlot, len(bs))
 	var wg sync.WaitGroup
 	for i, b := range bs {
-		wg.Go(func() {
-			b.locs.slots = nil
-			rows[i] = make([]locRow, len(b.locs.keys))
-			for j, k := range b.locs.keys {
-				rows[i][j] = locRow{k, int32(j)}
-			}
-			slices.SortFunc(rows[i], func(x, y locRow) int { return compareLoc(x.locKey, y.locKey) })
-		})
+		rows[i] = b.locs.keys
+		b.locs.slots, b.locs.keys = nil, nil
+		wg.Go(func() { slices.SortFunc(rows[i], compareLoc) })
 	}
 	wg.Wait()
-	less := func(x, y locRow) bool { return compareLoc(x.locKey, y.locKey) < 0 }
+	less := func(x, y locSlot) bool { return compareLoc(x, y) < 0 }
 	n := 0
 	var last locKey
-	merge(rows, less, func(i int, r locRow) {
-		if n == 0 || last != r.locKey {
-			last = r.locKey
+	merge(rows, less, func(_ int, r locSlot) {
+		if k := (locKey{r.addr, r.place}); n == 0 || last != k {
+			last = k
 			n++
 		}
-		remap[i][r.id] = int32(n - 1)
 	})
 	p.Locations = make([]profile.Location, n)
-	first := make([]uint64, n) // place of the sample whose ip it has
-	for i, b := range bs {
-		rows[i] = nil
-		for j, k := range b.locs.keys {
-			id := remap[i][j]
-			f := b.locs.first[j]
-			if l := &p.Locations[id]; l.Level == 0 || f.pos < first[id] {
-				*l = profile.Location{
-					Object: k.object(), Level: levels[k.mode()], IP: f.ip, Addr: k.addr, Func: profile.None,
-				}
-				first[id] = f.pos
+	id := int32(-1)
+	var first uint64 // place of the sample whose ip it has
+	merge(rows, less, func(i int, r locSlot) {
+		f := &bs[i].locs.first[r.id]
+		if k := (locKey{r.addr, r.place}); id < 0 || last != k {
+			last = k
+			id++
+			p.Locations[id] = profile.Location{
+				Object: k.object(), Level: levels[k.mode()], IP: f.ip, Addr: k.addr, Func: profile.None,
 			}
+			first = f.pos
+		} else if f.pos < first {
+			p.Locations[id].IP, first = f.ip, f.pos
 		}
-		b.locs = locTable{}
-	}
-	return remap
-}
-
-// mergeStacks fills p.Stacks, and returns the stack of each builder's chains.
-func mergeStacks(p *profile.Profile, bs []*builder, locs [][]int32) [][]int32 {
-	remap := newRemap(bs, func(b *builder) int { return len(b.chains.starts) })
-	rows := make([][]chainRef, len(bs))
-	var wg sync.WaitGroup
-	for i, b := range bs {
-		wg.Go(func() {
-			b.chains.slots = nil
-			if locs != nil {
-				b.chains.rename(locs[i])
-			}
-			rows[i] = b.chains.sorted()
-			b.chains.starts = nil
-		})
-	}
-	wg.Wait()
-	sb := stackBuilder{p: p}
-	at := make([]int, len(bs))
-	heads := make([][]int32, len(bs)) // nil: at the end
-	next := func(i int) {
-		heads[i] = nil
-		if at[i] < len(rows[i]) {
-			heads[i] = bs[i].chains.at(rows[i][at[i]].start)
-		}
-	}
-	for i := range bs {
-		next(i)
-	}
-	for {
-		best := -1
-		for i, c := range heads {
-			if c != nil && (best < 0 || slices.Compare(c, heads[best]) < 0) {
-				best = i
-			}
-		}
-		if best < 0 {
-			break
-		}
-		remap[best][rows[best][at[best]].id] = sb.add(heads[best])
-		at[best]++
-		next(best)
-	}
+		remap[i][r.id] = id
+	})
 	for _, b := range bs {
-		b.chains = chainTable{}
+		b.locs = locTable{}
 	}
 	return remap
 }
 
 // mergeSamples fills p.Samples, in the order of location, stack, thread, event,
 // CPU and extra.
-func mergeSamples(p *profile.Profile, bs []*builder, threads, locs, stacks, extras [][]int32) {
+func mergeSamples(p *profile.Profile, bs []*builder, threads, locs, extras [][]int32, stacks []int32) {
 	// Groups in their order get numbers in that order, the same for all.
 	var groups []group
 	for i, b := range bs {
@@ -202,7 +148,7 @@ func mergeSamples(p *profile.Profile, bs []*builder, threads, locs, stacks, extr
 				}
 				k.group = renamed[k.group]
 				if k.stack != none {
-					k.stack = stacks[i][k.stack]
+					k.stack = stacks[k.stack]
 				}
 			}
 			slices.SortFunc(rows[i], func(x, y sampleSlot) int { return compareSample(&x.sampleKey, &y.sampleKey) })

@@ -323,17 +323,13 @@ func moduleName(p string) (string, bool) {
 		}
 		return strings.ReplaceAll(p, "-", "_"), true
 	}
+	// However it is compressed: what is in the file tells.
 	b := base(p)
-	for _, ext := range [...]string{".gz", ".xz", ".zst", ".bz2", ".lzma"} {
-		if s, ok := strings.CutSuffix(b, ext); ok {
-			b = s
-			break
-		}
-	}
-	b, ok := strings.CutSuffix(b, ".ko")
-	if !ok {
+	i := strings.LastIndex(b, ".ko")
+	if i < 0 || b[i+3:] != "" && (b[i+3] != '.' || strings.Contains(b[i+4:], ".")) {
 		return "", false
 	}
+	b = b[:i]
 	return "[" + strings.ReplaceAll(b, "-", "_") + "]", true
 }
 

@@ -46,6 +46,11 @@ func (l *loader) result() *Result {
 		p.Cgroups = l.cgroups
 	}
 	out := *r
+	for _, w := range l.workers {
+		if len(w.log.at) > 0 {
+			l.unwoundLogs = append(l.unwoundLogs, w.log)
+		}
+	}
 	l.workers, l.res = nil, Result{}
 	if !l.o.HitsOnly {
 		out.l = l

@@ -32,6 +32,7 @@ type worker struct {
 	walker     *unwind.Walker
 	walkerArch unwind.Arch
 	unwoundBuf []byte
+	log        unwoundLog
 
 	threads []threadEntry // cache by tid
 	ranges  []rangeEntry  // cache by state and page
@@ -217,7 +218,6 @@ func (w *worker) batch(b *perfdata.Batch) {
 	}
 	if w.b != nil {
 		w.b.flush(w) // what waits points into nothing, but must be in order
-		w.b.flushStacks(w)
 	}
 }
 
@@ -296,7 +296,7 @@ func (w *worker) count(pos uint64) {
 	}
 	f := frames{w: w, t: t, user: th.maps}
 	if c.userStack && w.l.unwinder != nil {
-		c.chain = w.unwound(&f)
+		c.chain = w.chainOf(&f)
 	}
 	if w.b == nil {
 		w.mark(&f)
@@ -396,12 +396,13 @@ func (w *worker) hit(e *rangeEntry, h Hit) {
 	}
 }
 
-// branchMode says where the address of a branch is: the record does not.
+// branchMode says where the address of a branch is: the record does not. perf
+// asks the maps of the process first (thread__find_cpumode_addr_location).
 func (f *frames) branchMode(ip uint64) mode {
-	if f.w.object(f.w.find(f.w.kernel, ip)) != none {
-		return modeKernel
+	if f.w.object(f.w.find(f.user, ip)) != none {
+		return modeUser
 	}
-	if f.w.object(f.w.find(f.user, ip)) == none && int64(ip) < 0 {
+	if f.w.object(f.w.find(f.w.kernel, ip)) != none || int64(ip) < 0 {
 		return modeKernel
 	}
 	return modeUser

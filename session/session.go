@@ -9,6 +9,10 @@
 // samples, on all cores and in no order, and looks each address up in the
 // state at the sample's time. No file but the recording is read.
 //
+// Result.Stacks reads the samples once more, when their locations have names,
+// and makes the stacks by these. Result.Walk yields the records one by one, in
+// the order of time.
+//
 // The rules by which records change the state are those of perf
 // (tools/perf/util/machine.c, thread.c, map.c); docs/session.md says where
 // they differ and why.
@@ -48,10 +52,11 @@ const (
 	KeepNamespace    // NSDev and NSIno
 	KeepDataPageSize // DataPageSize
 	KeepCodePageSize // CodePageSize
+	KeepText         // Text: see Options.Text
 
 	// keepSample are those that need more of a sample than its fixed fields.
 	keepSample = KeepAddr | KeepPhysAddr | KeepDataSrc | KeepWeight | KeepTransaction | KeepCgroup |
-		KeepDataPageSize | KeepCodePageSize
+		KeepDataPageSize | KeepCodePageSize | KeepText
 	keepExtra = keepSample | KeepTime | KeepNamespace
 )
 
@@ -68,6 +73,11 @@ type Options struct {
 	// nanoseconds; 0 keeps them as they are, which makes nearly every sample
 	// one of its own.
 	TimeQuantum uint64
+
+	// Text tells what the raw data of a sample of an event says, for KeepText.
+	// It is called by many goroutines. Of all texts together 256 MiB are kept,
+	// of one the first 4 KiB.
+	Text func(event int, raw []byte) string
 
 	// Branches makes a sample of period 1 of every entry of a branch stack, as
 	// perf report -b does: Sample.Location and Extra.To are where it went,
@@ -201,12 +211,26 @@ func Load(ctx context.Context, f *perfdata.File, o Options) (*Result, error) {
 	if o.MaxDefer <= 0 {
 		o.MaxDefer = 32 << 20
 	}
+	keep := o.Keep
+	stacks := keep&KeepStacks != 0 && !o.HitsOnly && !o.Branches
+	if stacks {
+		// The first time only what their locations are.
+		o.Keep = KeepFrames | keep&KeepAddr
+	}
 	l := newLoader(f, o)
+	_, _, _, one := f.Plain()
+	l.logs = one && !o.HitsOnly && o.Keep&(KeepFrames|KeepStacks) != 0 // places are those of one file
 	if err := l.scan(ctx); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
 	if err := l.samples(ctx); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	return l.result(), nil
+	r := l.result()
+	if stacks {
+		if err := r.Stacks(ctx, nil, keep); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
 }

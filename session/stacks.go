@@ -18,7 +18,7 @@ import (
 // keep is as in Options.Keep; KeepStacks is implied. Options.Filter and
 // TimeQuantum are those of Load, which must have had KeepFrames or KeepStacks.
 // The recording must still be open. The result is the same for any number of
-// workers.
+// workers. After an error there are no samples.
 func (r *Result) Stacks(ctx context.Context, same []int32, keep Keep) error {
 	p := r.Profile
 	if r.l == nil || r.l.o.Keep&(KeepFrames|KeepStacks) == 0 || r.l.o.HitsOnly {
@@ -30,6 +30,8 @@ func (r *Result) Stacks(ctx context.Context, same []int32, keep Keep) error {
 	l := r.l.again(keep | KeepStacks)
 	l.o.Branches = false
 	l.index = newLocIndex(p, same)
+	l.chains = newChainStore(l.index.h, l.o.Workers)
+	p.Threads, p.Stacks, p.Samples, p.Extras = nil, nil, nil, nil
 	if err := l.samples(ctx); err != nil {
 		return fmt.Errorf("%s: %w", l.f.Name(), err)
 	}
@@ -38,6 +40,7 @@ func (r *Result) Stacks(ctx context.Context, same []int32, keep Keep) error {
 			return fmt.Errorf("%s: the recording changed while it was read", l.f.Name())
 		}
 	}
+	l.index.slots = nil // they are not needed any more
 	q := &profile.Profile{}
 	l.merge(q)
 	p.Threads, p.Stacks, p.Samples, p.Extras = q.Threads, q.Stacks, q.Samples, q.Extras
@@ -50,6 +53,7 @@ func (l *loader) again(keep Keep) *loader {
 	m.o.Keep = keep
 	m.o.Progress = nil
 	m.workers = nil
+	m.logs = false
 	m.shapes = shapes{}
 	if keep&keepSample == 0 {
 		m.shapes = newShapes(m.f)
@@ -59,8 +63,10 @@ func (l *loader) again(keep Keep) *loader {
 
 // A locIndex finds the locations of a profile, or those that stand for them.
 type locIndex struct {
-	h     hasher
-	slots []locSlot
+	h       hasher
+	slots   []locSlot
+	classes bool // they stand for others
+	p       *profile.Profile
 }
 
 func newLocIndex(p *profile.Profile, same []int32) *locIndex {
@@ -68,12 +74,10 @@ func newLocIndex(p *profile.Profile, same []int32) *locIndex {
 	for 3*n < 4*len(p.Locations) {
 		n *= 2
 	}
-	x := &locIndex{h: newHasher(), slots: make([]locSlot, n)}
+	x := &locIndex{h: newHasher(), slots: make([]locSlot, n), classes: same != nil, p: p}
 	mask := uint64(n - 1)
 	for id := range p.Locations {
-		l := &p.Locations[id]
-		m := slices.Index(levels[:], l.Level)
-		k := locKey{l.Addr, placeOf(l.Object, mode(m))}
+		k := keyOf(p, &p.Locations[id])
 		i := x.h.mix(k.addr, uint64(k.place)) & mask
 		for x.slots[i].id != 0 {
 			i = (i + 1) & mask
@@ -98,4 +102,22 @@ func (x *locIndex) find(k locKey, hash uint64) int32 {
 			return s.id - 1
 		}
 	}
+}
+
+func keyOf(p *profile.Profile, l *profile.Location) locKey {
+	object, addr := p.Recorded(l)
+	return locKey{addr, placeOf(object, mode(slices.Index(levels[:], l.Level)))}
+}
+
+// exact returns the location of k itself, none if there is none.
+func (x *locIndex) exact(k locKey) int32 {
+	want := locSlot{addr: k.addr, place: k.place}
+	i, ok := slices.BinarySearchFunc(x.p.Locations, want, func(l profile.Location, want locSlot) int {
+		k := keyOf(x.p, &l)
+		return compareLoc(locSlot{addr: k.addr, place: k.place}, want)
+	})
+	if !ok {
+		return none
+	}
+	return int32(i)
 }

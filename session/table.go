@@ -41,7 +41,7 @@ func fresh[T any](n int) []T {
 type locTable struct {
 	h     hasher
 	slots []locSlot
-	keys  []locKey
+	keys  []locSlot // those of slots, by number; id is the number itself
 	first []locFirst
 }
 
@@ -75,10 +75,11 @@ func (t *locTable) id(k locKey, hash uint64, first locFirst) int32 {
 	for i := hash & mask; ; i = (i + 1) & mask {
 		s := &t.slots[i]
 		if s.id == 0 {
-			t.keys = append(t.keys, k)
+			id := int32(len(t.keys))
+			t.keys = append(t.keys, locSlot{k.addr, k.place, id})
 			t.first = append(t.first, first)
-			*s = locSlot{k.addr, k.place, int32(len(t.keys))}
-			return s.id - 1
+			*s = locSlot{k.addr, k.place, id + 1}
+			return id
 		}
 		if s.addr == k.addr && s.place == k.place {
 			return s.id - 1

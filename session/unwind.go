@@ -88,7 +88,8 @@ func (w *worker) step(u *unwinder, e *rangeEntry, regs *unwind.Regs, stack *unwi
 		module = u.of(w.l, m.object)
 	}
 	err := w.walker.Step(module, m.addr(regs.PC), regs, stack)
-	if err == unwind.ErrNoRule && (module != nil || m.object == none || m.identity) {
+	made := m.object == none || m.identity || w.l.objects.table[m.object].Kind == profile.KindJIT
+	if err == unwind.ErrNoRule && (module != nil || made) {
 		// Code made at run time, or by hand. What a file that could not be had
 		// does with the frame pointer nobody knows.
 		err = w.walker.StepFP(regs, stack)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -125,10 +126,23 @@ func TestUnwindPerf(t *testing.T) {
 		}
 	}
 	sort.Strings(odd)
-	if total < 100 {
+	if total < 30 {
 		t.Fatalf("perf script shows %d samples", total)
 	}
 	if same*100 < total*99 {
 		t.Errorf("%d of %d stacks are those of perf\n%s", same, total, strings.Join(odd[:min(len(odd), 20)], "\n"))
+	}
+
+	// Those that were kept from the first pass are those that are unwound.
+	if len(res.l.unwoundLogs) == 0 {
+		t.Error("no unwound chain was kept")
+	}
+	stacks := p.Stacks
+	res.l.unwoundLogs = nil
+	if err := res.Stacks(context.Background(), nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(p.Stacks, stacks) {
+		t.Error("unwound again, the stacks are others")
 	}
 }

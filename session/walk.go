@@ -30,8 +30,8 @@ type Event struct {
 	Worker int // which of the workers calls, from 0: for memory of its own
 
 	// Comm is the name of the record's thread at that time: of Sample.TID, or
-	// of Meta.TID; of a COMM, FORK and EXIT that of the thread that it is
-	// about. ":TID" if it had none yet.
+	// of Meta.TID; of a COMM, FORK, EXIT, MMAP and NAMESPACES that of the
+	// thread that it is about. ":TID" if it had none yet.
 	Comm string
 
 	// A sample that carries counters comes once for each that counted
@@ -193,6 +193,13 @@ func (k *walker) side(dst []byte, rec perfdata.Record, pos uint64) []byte {
 		tid = r.CommTID
 	case *perfdata.Fork:
 		tid = r.ForkTID
+		if r.Type == perfdata.RecordFork {
+			tid = r.ParentTID // whose name it has: its own may be known only later
+		}
+	case *perfdata.Mmap:
+		tid = r.MapTID
+	case *perfdata.Namespaces:
+		tid = r.TaskTID
 	}
 	if tid != -1 {
 		k.e.Comm = k.w.l.commAt(tid, k.w.l.when(m.Time, pos))
@@ -223,7 +230,7 @@ func (k *walker) sample(dst []byte, pos uint64) []byte {
 	}
 	f := frames{w: w, t: t, user: th.maps}
 	if c.userStack && w.l.unwinder != nil {
-		c.chain = w.unwound(&f)
+		c.chain = w.chainOf(&f)
 	}
 	b, q := w.b, &w.b.queue
 	k.reset(s)

@@ -17,13 +17,13 @@ import (
 
 // walkText is a sample as perf script -F comm,tid,time,ip prints it: frames by
 // their address in the file.
-func walkText(dst []byte, p *profile.Profile, e *Event) []byte {
+func walkText(dst []byte, f *perfdata.File, p *profile.Profile, e *Event) []byte {
 	s, ok := e.Record.(*perfdata.Sample)
 	if !ok {
 		return dst
 	}
 	dst = fmt.Appendf(dst, "%s %d %d.%06d:", e.Comm, s.TID, s.Time/1e9, s.Time%1e9/1e3)
-	if len(e.IPs) == 0 {
+	if f.Events()[s.Event].Attr.SampleType&perfdata.SampleCallchain == 0 {
 		dst = fmt.Appendf(dst, " %x", s.IP)
 	}
 	for _, loc := range e.Frames {
@@ -63,7 +63,7 @@ func TestWalkOrder(t *testing.T) {
 				var got bytes.Buffer
 				if err := r.Walk(context.Background(), WalkOptions{Workers: n}, &got, func(dst []byte, e *Event) []byte {
 					checkEvent(t, r.Profile, e)
-					return walkText(dst, r.Profile, e)
+					return walkText(dst, f, r.Profile, e)
 				}); err != nil {
 					t.Fatal(err)
 				}

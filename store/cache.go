@@ -10,7 +10,9 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -51,6 +53,8 @@ func (c *BuildIDCache) Get(ctx context.Context, k Key) (*File, error) {
 	switch {
 	case k.Kind == PerfMap:
 		return c.perfMap(root, &s)
+	case k.Kind == JITDump:
+		return c.jitDump(root, &s)
 	case k.Kind == Split:
 		s.key = Key{Kind: ELF, Path: k.Path}
 		return c.byHash(root, &s)
@@ -155,6 +159,35 @@ func (c *BuildIDCache) perfMap(root *os.Root, s *search) (*File, error) {
 	f, err := openInTree(root, at)
 	if err != nil {
 		s.note(c.dir+"/"+at, err)
+		return nil, s.err(c.dir)
+	}
+	f.Unverified = true
+	return f, nil
+}
+
+// dumpName matches the name of a jitdump that an archive brought: the process
+// and a hash.
+var dumpName = regexp.MustCompile(`^([0-9]{1,10})-[0-9a-f]{16}\.dump$`)
+
+// jitDump opens the jitdump that an archive brought. As of a perf map, only the
+// number of the process ties it to a recording. Two cannot be told apart.
+func (c *BuildIDCache) jitDump(root *os.Root, s *search) (*File, error) {
+	names, err := readDirNames(root, mapDir)
+	s.note(c.dir+"/"+mapDir, err)
+	names = slices.DeleteFunc(names, func(name string) bool {
+		m := dumpName.FindStringSubmatch(name)
+		return m == nil || m[1] != strconv.Itoa(int(s.key.PID))
+	})
+	switch {
+	case len(names) == 0:
+		return nil, s.err(c.dir)
+	case len(names) > 1:
+		s.refuse(c.dir+"/"+mapDir, Ambiguous, "%d different jitdumps are of a process %d", len(names), s.key.PID)
+		return nil, s.err(c.dir)
+	}
+	f, err := openInTree(root, path.Join(mapDir, names[0]))
+	if err != nil {
+		s.note(c.dir+"/"+mapDir+"/"+names[0], err)
 		return nil, s.err(c.dir)
 	}
 	f.Unverified = true

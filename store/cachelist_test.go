@@ -47,6 +47,7 @@ func TestList(t *testing.T) {
 	write(t, c.Dir()+"/[kernel.kcore]/"+bad+"/2026010203040506/kcore", []byte("core"))
 	write(t, c.Dir()+"/.perfark/0123456789abcdef.json", []byte("{}"))
 	write(t, c.Dir()+"/.perfark/jit/perf-12.map", []byte("10 10 f\n"))
+	write(t, c.Dir()+"/.perfark/jit/12-0123456789abcdef.dump", []byte("JiTD"))
 	testSource(t, c, Key{Kind: PerfMap, PID: 12}, []byte("10 10 f\n"))
 	list, err := c.List(t.Context())
 	if err != nil {
@@ -68,6 +69,7 @@ func TestList(t *testing.T) {
 		{ID: gone, Path: "/bin/gone", Kind: Link, File: ".build-id/60/" + gone.String()[2:], Problem: "links to ../../bin/gone/" + gone.String() + ", which is not there"},
 		{ID: id8, Path: "/bin/short", Kind: ELF, File: "bin/short/" + id8.String() + "/elf", Size: int64(len(short)), Quality: objfile.Symtab, Linked: true},
 		{Path: "/tmp/perf-12.map", Kind: PerfMap, File: ".perfark/jit/perf-12.map", Size: 8},
+		{Path: "12-0123456789abcdef.dump", Kind: JITDump, File: ".perfark/jit/12-0123456789abcdef.dump", Size: 4},
 		{ID: testID(0xba, 20), Path: "[kernel.kcore]", Kind: KCore, File: "[kernel.kcore]/" + bad + "/2026010203040506/kcore", Size: 4},
 	}
 	if diff := cmp.Diff(want, list, cmpopts.IgnoreUnexported(Entry{}), cmpopts.IgnoreFields(Entry{}, "Used")); diff != "" {

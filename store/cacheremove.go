@@ -86,7 +86,7 @@ func (o GCOptions) choose(list []Entry) []Entry {
 			continue
 		}
 		dir := path.Dir(e.File)
-		if e.Kind == Link || e.Kind == PerfMap || e.Kind == Manifest || strings.HasPrefix(e.File, linkDir+"/") && strings.Count(e.File, "/") == 2 {
+		if e.Kind == Link || e.Kind == PerfMap || e.Kind == JITDump || e.Kind == Manifest || strings.HasPrefix(e.File, linkDir+"/") && strings.Count(e.File, "/") == 2 {
 			dir = e.File // goes alone
 		}
 		g := byDir[dir]

@@ -276,17 +276,18 @@ func (w *treeWriter) present(k Key, name string, f *File, o PutOptions) (bool, e
 	}
 	if oldQ == newQ && old.Size == f.Size && isSlim(old) {
 		// Two slim copies, made for two recordings.
-		c, err := compareSlim(old, f, false)
-		if err == nil && c.differ {
+		if c, err := compareSlim(old, f, true); err == nil && c.differ {
 			return false, &ConflictError{File: old.Origin, ID: k.ID}
 		}
-		return err == nil && !c.adds, nil
+		c, err := compareSlim(old, f, false)
+		return err == nil && !c.adds && !c.differ, nil
 	}
 	return oldQ >= newQ, nil
 }
 
 // other returns the slim copy at name that f, a slim copy too, adds to; nil if
-// there is none.
+// there is none, or they cannot be put together: compressed sections are not
+// zeros where they have nothing. The new one takes its place then.
 func (w *treeWriter) other(k Key, name string, f *File, o PutOptions) *File {
 	if o.Update || k.Kind != ELF && k.Kind != Debug {
 		return nil
@@ -298,7 +299,12 @@ func (w *treeWriter) other(k Key, name string, f *File, o PutOptions) *File {
 	}
 	oldQ, _ := inspect(old, false)
 	newQ, _ := inspect(f, false)
-	if oldQ != newQ || old.Size != f.Size || !isSlim(old) {
+	ok := oldQ == newQ && old.Size == f.Size && isSlim(old)
+	if ok {
+		c, err := compareSlim(old, f, false)
+		ok = err == nil && !c.differ
+	}
+	if !ok {
 		old.Close()
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/perfark/perfark/internal/decode"
@@ -89,9 +90,11 @@ func debugOnly(f *File) bool {
 // .gnu_debuglink. The objects come from objects. A debug file called NAME by
 // the object DIR/BASE is looked for as
 //
-//	DIR/NAME, DIR/.debug/NAME, and DEBUGDIR/DIR/NAME for each of dirs
+//	DIR/NAME, DIR/.debug/NAME, and DEBUGDIR/DIR/NAME and
+//	DEBUGDIR/DIR/.debug/NAME for each of dirs
 //
-// where DIR is that of the recorded path and that of the path it resolves to.
+// where DIR is that of the recorded path and that of the path it resolves to;
+// and as the first two where the object was found, such as a tree of copies.
 // It is used only if its CRC-32 is the one in the link, and if it carries the
 // object's Build ID or none.
 func Debuglinks(objects Source, dirs []string) Source { return debuglinks{objects, dirs} }
@@ -124,7 +127,7 @@ func (d debuglinks) Get(ctx context.Context, k Key) (*File, error) {
 	if !ok {
 		return nil, s.err("debug links")
 	}
-	for _, at := range d.places(k.Path, name) {
+	for _, at := range d.places(k.Path, f, name) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -139,8 +142,9 @@ func (d debuglinks) Get(ctx context.Context, k Key) (*File, error) {
 	return nil, s.err(fmt.Sprintf("debug link %q of %q", name, k.Path))
 }
 
-// places returns where the debug file of an object may be.
-func (d debuglinks) places(object, name string) []string {
+// places returns where the debug file of an object may be, which was recorded
+// under a path and found as f.
+func (d debuglinks) places(object string, f *File, name string) []string {
 	object = path.Clean(strings.TrimSuffix(object, deletedMark))
 	dirs := []string{path.Dir(object)}
 	if real, err := filepath.EvalSymlinks(object); err == nil && path.Dir(real) != dirs[0] {
@@ -150,8 +154,11 @@ func (d debuglinks) places(object, name string) []string {
 	for _, dir := range dirs {
 		out = append(out, path.Join(dir, name), path.Join(dir, ".debug", name))
 		for _, debug := range d.dirs {
-			out = append(out, filepath.Join(debug, dir, name))
+			out = append(out, filepath.Join(debug, dir, name), filepath.Join(debug, dir, ".debug", name))
 		}
+	}
+	if at := path.Dir(f.Origin); f.Info != nil && path.IsAbs(at) && !slices.Contains(dirs, at) {
+		out = append(out, path.Join(at, name), path.Join(at, ".debug", name))
 	}
 	return out
 }

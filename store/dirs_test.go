@@ -84,6 +84,14 @@ func TestDebuglinks(t *testing.T) {
 			testSource(t, s, k, tt.b)
 		})
 	}
+	// The object is not where it was recorded, but in a tree of copies.
+	tree, id2 := t.TempDir(), id.String()
+	copied := write(t, tree+"/.build-id/"+id2[:2]+"/"+id2[2:], object(debug))
+	write(t, filepath.Dir(copied)+"/.debug/prog.debug", debug)
+	testSource(t, Debuglinks(DebugDirs([]string{tree}), nil), Key{ID: id, Kind: Debug, Path: "/usr/bin/prog"}, debug)
+	root := t.TempDir()
+	write(t, root+"/usr/bin/.debug/prog.debug", debug)
+	testSource(t, Debuglinks(DebugDirs([]string{tree}), []string{root}), Key{ID: id, Kind: Debug, Path: "/usr/bin/prog"}, debug)
 	// S31: a link cut short is ignored; there is just no debug file.
 	dir := t.TempDir()
 	b := object(debug)

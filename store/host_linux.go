@@ -176,6 +176,11 @@ func (h *host) mapped(m mapping, s *search) *File {
 func (h *host) onDisk(s *search) *File {
 	name, deleted := h.literal(s.key.Path)
 	f, err := openPath(h.path(name))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		if m, merr := openMember(h.path(name)); !errors.Is(merr, fs.ErrNotExist) || len(Refusals(merr)) > 0 {
+			f, err = m, merr
+		}
+	}
 	f, err = checked(f, err, s.key)
 	if err == nil {
 		err = h.tied(f, nil, s.key)
@@ -311,20 +316,29 @@ func (h *host) perfMap(s *search) *File {
 		return f
 	}
 	defer p.close()
-	if at := started(h.o.Proc, p.start); !h.o.Recorded.IsZero() && at.After(h.o.Recorded.Add(slack)) {
+	at := started(h.o.Proc, p.start)
+	if !h.o.Recorded.IsZero() && at.After(h.o.Recorded.Add(slack)) {
 		s.refuse(name, OtherHost, "process %d started at %s, after the recording", pid, at.UTC().Format(time.RFC3339))
 		return nil
 	}
 	uid := p.uid()
+	// An earlier process with this number may have left one.
+	open := func(f *File, err error) (*File, error) {
+		if err == nil && !at.IsZero() && f.Info.ModTime().Before(at.Add(-slack)) {
+			f.Close()
+			err = &RefusedError{Path: f.Origin, Reason: Replaced, Why: fmt.Sprintf("last written to at %s, before process %d started", f.Info.ModTime().UTC().Format(time.RFC3339), pid)}
+		}
+		return f, err
+	}
 	for _, inner := range []string{fmt.Sprintf("/tmp/perf-%d.map", p.nsPID()), name} {
-		f, err := p.openLog(inner, uid)
+		f, err := open(p.openLog(inner, uid))
 		if err == nil {
 			f.Bound = true
 			return f
 		}
 		s.note(inner, err)
 	}
-	f, err := h.openLog(name, uid)
+	f, err := open(h.openLog(name, uid))
 	if err != nil {
 		s.note(name, err)
 		return nil

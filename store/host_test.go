@@ -281,6 +281,13 @@ func TestHostPerfMap(t *testing.T) {
 	testSource(t, Host(o), k, b)
 	testNone(t, Host(HostOptions{}), k, OtherHost)
 	testNone(t, Host(HostOptions{SameHost: true, Recorded: time.Now().Add(-time.Hour)}), k, OtherHost)
+	// That of an earlier process with the same number.
+	old := time.Now().Add(-time.Hour)
+	os.Chtimes(name, old, old)
+	if rs := refused(t, Host(o), k); !slices.Contains(rs, Replaced) {
+		t.Errorf("written before the process started: %q", rs)
+	}
+	os.Chtimes(name, time.Now(), time.Now())
 	// S7: somebody else's, a link, a FIFO.
 	os.Chown(name, 12345, -1)
 	if rs := refused(t, Host(o), k); !slices.Contains(rs, Unreadable) {

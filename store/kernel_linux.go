@@ -210,12 +210,11 @@ func moduleName(p string) string {
 		p = p[1 : len(p)-1]
 	}
 	p = path.Base(p)
-	for _, ext := range []string{".gz", ".xz", ".zst"} {
-		if q, ok := strings.CutSuffix(p, ".ko"+ext); ok {
-			p = q + ".ko"
-		}
+	// However it is compressed: what is in the file tells.
+	if i := strings.LastIndex(p, ".ko"); i > 0 && (p[i+3:] == "" || p[i+3] == '.' && !strings.Contains(p[i+4:], ".")) {
+		p = p[:i]
 	}
-	return strings.ReplaceAll(strings.TrimSuffix(p, ".ko"), "-", "_")
+	return strings.ReplaceAll(p, "-", "_")
 }
 
 // module opens the file of a kernel module: at its recorded path, or where the

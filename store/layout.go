@@ -13,7 +13,7 @@ import (
 const (
 	linkDir     = ".build-id"
 	ownDir      = ".perfark"      // manifests of archives that were unpacked here
-	mapDir      = ownDir + "/jit" // and their perf maps
+	mapDir      = ownDir + "/jit" // and their perf maps and jitdumps
 	kernelName  = "[kernel.kallsyms]"
 	guestName   = "[guest.kernel.kallsyms]"
 	kcoreName   = "[kernel.kcore]"

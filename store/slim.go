@@ -17,7 +17,7 @@ type worth int
 
 func worthOf(f *objfile.File) worth {
 	w := worth(2 * f.Quality())
-	if !f.Slim() {
+	if !f.IsSlim() {
 		w++
 	}
 	return w
@@ -46,7 +46,7 @@ func inspect(f *File, text bool) (worth, string) {
 // isSlim reports whether f is a slim copy.
 func isSlim(f *File) bool {
 	o, err := objfile.Open(f, f.Size, f.Origin, decode.NewBudget(decode.Limits{}))
-	return err == nil && o.Slim()
+	return err == nil && o.IsSlim()
 }
 
 // tellApart gives slim copies, whose code has no hash, one if it is not that of
@@ -70,7 +70,7 @@ func tellApart(files []*File, hashes []string) {
 }
 
 // A comparison is what the bytes of a slim copy have to do with those of
-// another copy.
+// another copy, whole or slim.
 type comparison struct {
 	differ bool // there are bytes in both that are not the same
 	adds   bool // it has bytes where the other has zeros
@@ -90,6 +90,7 @@ func compareSlim(whole, slim *File, code bool) (c comparison, err error) {
 		}
 		spans = o.CodeSpans()
 	}
+	partial := isSlim(whole)
 	a, b := make([]byte, 1<<20), make([]byte, 1<<20)
 	for _, s := range spans {
 		for off := s.Start; off < s.End; off += int64(len(b)) {
@@ -103,13 +104,14 @@ func compareSlim(whole, slim *File, code bool) (c comparison, err error) {
 			}
 			clear(a[k:n])
 			for i, x := range b[:n] {
-				if x != 0 && x != a[i] {
-					if a[i] != 0 || code {
-						c.differ = true
-						return c, nil
-					}
-					c.adds = true
+				if x == 0 || x == a[i] {
+					continue
 				}
+				if a[i] != 0 || code && !partial {
+					c.differ = true
+					return c, nil
+				}
+				c.adds = true
 			}
 		}
 	}

@@ -89,7 +89,7 @@ func (r *resolver) splitObject(ctx context.Context, o int32, locs []int32) error
 			to = int32(len(r.p.Objects))
 			made[m.Off] = to
 			x := r.p.Objects[o]
-			x.Container, x.Offset = x.Path, uint64(m.Off)
+			x.Container, x.Offset, x.Outer = x.Path, uint64(m.Off), o
 			x.Path += "!/" + m.Name
 			x.Short += "!" + path.Base(m.Name)
 			x.Samples, x.Note = 0, ""
@@ -152,4 +152,14 @@ func (r *resolver) member(ctx context.Context, obj *profile.Object, k store.Key)
 	x.ReaderAt, x.Size = io.NewSectionReader(sf, m.Off, m.Size), m.Size
 	x.Origin = sf.Origin + "!/" + m.Name
 	return &x, nil
+}
+
+// isArchive reports whether a path is that of a file which holds others, by its
+// name: no linker gives such a file an id.
+func isArchive(name string) bool {
+	switch path.Ext(name) {
+	case ".apk", ".apex", ".aar", ".jar", ".zip", ".xapk", ".aab":
+		return true
+	}
+	return false
 }

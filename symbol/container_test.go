@@ -87,7 +87,7 @@ func TestContainer(t *testing.T) {
 	check()
 	p = make()
 	out = resolve(t, p, &fake{})
-	if got := names(p); len(p.Objects) != 1 || got[0] != "" || out.Objects[0].Reason != symbol.NoBuildID {
+	if got := names(p); len(p.Objects) != 1 || got[0] != "" || out.Objects[0].Reason != symbol.NoBuildID || !strings.Contains(out.Objects[0].Hint, "libraries inside") {
 		t.Errorf("without the file: %q, %+v", got, out.Objects)
 	}
 }

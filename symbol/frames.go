@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/perfark/perfark/dwarf"
-	"github.com/perfark/perfark/index"
 	"github.com/perfark/perfark/internal/decode"
 	"github.com/perfark/perfark/objfile"
 	"github.com/perfark/perfark/profile"
@@ -39,6 +38,12 @@ type lineSource interface {
 	frames(addr uint64, buf []frame) ([]frame, error)
 }
 
+// An extenter is a lineSource that knows for which addresses around one it says
+// the same.
+type extenter interface {
+	extent(addr uint64) (lo, hi uint64)
+}
+
 // dwarfLines are those of debug information.
 type dwarfLines struct {
 	data  *dwarf.Data
@@ -59,6 +64,11 @@ func (d *dwarfLines) frames(addr uint64, buf []frame) ([]frame, error) {
 		buf = append(buf, frame{name: f.Name, mangled: f.Linkage, start: f.Start + d.moved, file: f.File, line: line(f.Line)})
 	}
 	return buf, err
+}
+
+func (d *dwarfLines) extent(addr uint64) (lo, hi uint64) {
+	lo, hi = d.data.Extent(addr - d.moved)
+	return lo + d.moved, hi + d.moved
 }
 
 // goLines are those of a Go program's own table.
@@ -95,6 +105,15 @@ func (s lineSources) frames(addr uint64, buf []frame) ([]frame, error) {
 		buf = out[:n]
 	}
 	return buf, first
+}
+
+// extent is that of the first source, which is the one that answers where it
+// knows more than the address.
+func (s lineSources) extent(addr uint64) (lo, hi uint64) {
+	if x, ok := s[0].(extenter); ok {
+		return x.extent(addr)
+	}
+	return addr, addr + 1
 }
 
 // known reports whether one of the frames says anything.
@@ -216,6 +235,7 @@ func (r *resolver) lines(ctx context.Context, t *task, open func() *opened, file
 		t.at[n] = t.codeAddr(r.p, n)
 	}
 	x.framesKnown(r.p, t)
+	t.keeps = x.keeps()
 	if !slices.Contains(t.framed, false) || len(files) == 0 {
 		return
 	}
@@ -250,6 +270,7 @@ func (r *resolver) kernelLines(ctx context.Context, t *task, obj *profile.Object
 	defer x.Close()
 	x.shift = shift
 	x.framesKnown(r.p, t)
+	t.keeps = x.keeps()
 	if !slices.Contains(t.framed, false) {
 		return
 	}
@@ -316,35 +337,6 @@ func (g *goTable) get(t *task) *objfile.GoTable {
 	return g.table
 }
 
-// names names the locations of t that no symbol has named.
-func (g *goTable) names(p *profile.Profile, t *task) {
-	if !slices.Contains(t.named, profile.None) {
-		return
-	}
-	table := g.get(t)
-	if table == nil {
-		return
-	}
-	for n, l := range t.locs {
-		if t.named[n] != profile.None || t.done[n] {
-			continue
-		}
-		addr, ok := g.f.Address(p.Locations[l].Addr)
-		if !ok {
-			continue
-		}
-		s, ok := table.Lookup(addr)
-		if !ok || s.Name == "" {
-			continue
-		}
-		start, ok := g.f.FileOffset(s.Start)
-		if !ok {
-			continue
-		}
-		t.named[n] = t.symbol(index.Symbol{Name: s.Name, Linkage: s.Name, Start: start, End: start + s.End - s.Start})
-	}
-}
-
 // lineOutcome says what was missing of the debug information o.
 func (t *task) lineOutcome(o *opened) {
 	if o.data != nil {
@@ -390,7 +382,7 @@ func (r *resolver) openAlt(ctx context.Context, o *opened, obj *profile.Object, 
 // openSplit opens the .dwo or .dwp file that holds the rest of a unit: the
 // first that has a unit of its id.
 func (r *resolver) openSplit(ctx context.Context, o *opened, obj *profile.Object, of objectFile, u dwarf.SplitUnit, b *decode.Budget) (*dwarf.Data, error) {
-	for _, at := range splitPlaces(obj.Path, of.sf.Origin, u) {
+	for _, at := range SplitPlaces(obj.Path, of.sf.Origin, u) {
 		d, err := o.split(at, func() (*dwarf.Data, error) {
 			sf, err := r.get(ctx, store.Key{Kind: store.Split, Path: at})
 			if err != nil {
@@ -419,10 +411,10 @@ func splitName(u dwarf.SplitUnit) string {
 	return path.Join(u.CompDir, u.Name)
 }
 
-// splitPlaces returns where the rest of a unit of an object may be: in a
-// package beside the object or its debug file, where the compiler wrote it, or
-// beside the object.
-func splitPlaces(object, origin string, u dwarf.SplitUnit) []string {
+// SplitPlaces returns where the rest of a unit of an object may be, the likeliest
+// first: in a package beside the object or its debug file (origin), where the
+// compiler wrote it, or beside the object. All are absolute paths.
+func SplitPlaces(object, origin string, u dwarf.SplitUnit) []string {
 	var out []string
 	add := func(p string) {
 		if path.IsAbs(p) && !slices.Contains(out, p) {
@@ -449,6 +441,10 @@ func (r *resolver) lookUp(ctx context.Context, t *task, src lineSource, link, un
 		}
 	}
 	got := make([][]frame, len(t.locs))
+	ext, _ := src.(extenter)
+	if t.keeps {
+		t.answers = make([]answer, len(t.locs))
+	}
 	errs := make([]error, len(t.locs))
 	const least = 64 // addresses that are worth a worker
 	parts := max(1, min(r.workers(), len(todo)/least))
@@ -482,6 +478,9 @@ func (r *resolver) lookUp(ctx context.Context, t *task, src lineSource, link, un
 					f.printed = s
 				}
 				got[n], errs[n] = slices.Clone(buf), err
+				if t.keeps {
+					t.answers[n] = answerAt(t.at[n], at, ext, unlink, got[n])
+				}
 			}
 		})
 	}
@@ -494,6 +493,29 @@ func (r *resolver) lookUp(ctx context.Context, t *task, src lineSource, link, un
 		t.framed[n] = true
 		t.setFrames(r.p, int(n), got[n])
 	}
+}
+
+// An answer is what a source says of a range of addresses, in those of the
+// locations, as it is kept in an index.
+type answer struct {
+	lo, hi uint64
+	frames []frame
+}
+
+// answerAt returns the answer of a source for the address at, link when linked.
+func answerAt(at, link uint64, ext extenter, unlink func(addr uint64) (uint64, bool), frames []frame) answer {
+	a := answer{at, at + 1, frames}
+	if ext == nil || len(frames) == 0 {
+		return a
+	}
+	lo, hi := ext.extent(link)
+	// The range is one in the locations' addresses too if it lies in one segment.
+	first, ok1 := unlink(lo)
+	last, ok2 := unlink(hi - 1)
+	if ok1 && ok2 && first == lo-link+at && last == hi-1-link+at {
+		a.lo, a.hi = first, last+1
+	}
+	return a
 }
 
 // failed keeps the first error of a look-up: the others mostly say the same.

@@ -77,14 +77,15 @@ func (r *resolver) openIndexes(ctx context.Context, t *task, obj *profile.Object
 			}
 		}
 	}
-	sf, err := r.get(ctx, store.Key{ID: want.ID, Kind: store.Index, Path: obj.Path})
-	if err == nil {
-		x.close = append(x.close, sf)
-		f, err := index.Open(sf, sf.Size)
-		if err != nil {
-			t.out.Warnings = append(t.out.Warnings, sf.Origin+": not used: "+err.Error())
-		} else {
-			use(f)
+	if !r.o.FilesOnly {
+		if sf, err := r.get(ctx, store.Key{ID: want.ID, Kind: store.Index, Path: obj.Path}); err == nil {
+			x.close = append(x.close, sf)
+			f, err := index.Open(sf, sf.Size)
+			if err != nil {
+				t.out.Warnings = append(t.out.Warnings, sf.Origin+": not used: "+err.Error())
+			} else {
+				use(f)
+			}
 		}
 	}
 	if len(files) == 0 && len(x.list) > 0 {
@@ -95,6 +96,9 @@ func (r *resolver) openIndexes(ctx context.Context, t *task, obj *profile.Object
 	}
 	return x
 }
+
+// keeps reports whether what is learned can be kept.
+func (x *indexes) keeps() bool { return x.keeper != nil && x.id.ID != "" }
 
 // Close closes the indexes.
 func (x *indexes) Close() {
@@ -182,7 +186,7 @@ func (x *indexes) framesKnown(p *profile.Profile, t *task) {
 				if buf, err = f.Frames(ref, buf[:0]); err == nil {
 					list = list[:0]
 					for _, y := range buf {
-						z := frame{name: y.Linkage, printed: y.Name, file: y.File, line: line(int(y.Line))}
+						z := frame{name: y.Linkage, mangled: y.Mangled, printed: y.Name, file: y.File, line: line(int(y.Line))}
 						if y.Start != 0 {
 							z.start = y.Start - x.shift
 						}
@@ -207,7 +211,7 @@ func (x *indexes) framesKnown(p *profile.Profile, t *task) {
 // keep keeps what was learned beyond the indexes, if it took long enough to
 // find out.
 func (x *indexes) keep(p *profile.Profile, t *task, took time.Duration) {
-	if x.keeper == nil || x.id.ID == "" || took < worthKeeping && !x.all && !x.broken {
+	if !x.keeps() || took < worthKeeping && !x.all && !x.broken {
 		return
 	}
 	b := &index.Builder{}
@@ -223,25 +227,26 @@ func (x *indexes) keep(p *profile.Profile, t *task, took time.Duration) {
 		}
 		b.Symbol(addr, addr+1, s)
 	}
-	if x.lines {
+	if x.lines && t.answers != nil {
 		var list []index.Frame
 		for n := range t.locs {
 			if !t.framed[n] || x.framed[n] {
 				continue
 			}
+			a := &t.answers[n]
 			list = list[:0]
-			for _, f := range t.frames[t.spans[n].at:][:t.spans[n].n] {
-				y := index.Frame{Line: uint32(f.Line)}
-				if f.Func != profile.None {
-					fn := &t.funcs[f.Func]
-					y.Name, y.Linkage, y.Start = fn.Name, fn.Linkage, fn.Start+x.shift
+			for i := range a.frames {
+				f := &a.frames[i]
+				y := index.Frame{Name: f.printed, Linkage: f.name, Mangled: f.mangled, File: f.file, Line: uint32(f.line)}
+				if !f.mangled {
+					y.Name = f.name
 				}
-				if f.File != profile.None {
-					y.File = t.files[f.File]
+				if f.start != 0 {
+					y.Start = f.start + x.shift
 				}
 				list = append(list, y)
 			}
-			b.Frames(t.at[n]+x.shift, t.at[n]+x.shift+1, list)
+			b.Frames(a.lo+x.shift, a.hi+x.shift, list)
 		}
 	}
 	if b.Len() == 0 {

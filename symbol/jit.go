@@ -2,6 +2,7 @@ package symbol
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/perfark/perfark/internal/decode"
@@ -54,6 +55,11 @@ func (r *resolver) jitDump(ctx context.Context, t *task, obj *profile.Object) {
 	t.out.Origins = append(t.out.Origins, sf.Origin)
 	t.out.Warnings = append(t.out.Warnings, d.Warnings...)
 	t.name(r.p, d, 0, asIs)
+	r.linesAt(ctx, t, jitLines{d})
+}
+
+// linesAt looks up lines by the addresses of the locations as they are.
+func (r *resolver) linesAt(ctx context.Context, t *task, src lineSource) {
 	if !r.wantLines() {
 		return
 	}
@@ -63,7 +69,39 @@ func (r *resolver) jitDump(ctx context.Context, t *task, obj *profile.Object) {
 		t.at[n] = t.codeAddr(r.p, n)
 	}
 	same := func(addr uint64) (uint64, bool) { return addr, true }
-	r.lookUp(ctx, t, jitLines{d}, same, same)
+	r.lookUp(ctx, t, src, same, same)
+}
+
+// bpfLines gives the locations of a BPF program their lines.
+func (r *resolver) bpfLines(ctx context.Context, t *task) {
+	if r.o.BPFLine != nil {
+		r.linesAt(ctx, t, bpfLines{r.p.Objects[t.object].Start, r.o.BPFLine})
+	}
+}
+
+// bpfLines are those that the recording itself has.
+type bpfLines struct {
+	start uint64
+	line  func(addr uint64) (file string, line int, ok bool)
+}
+
+func (b bpfLines) frames(addr uint64, buf []frame) ([]frame, error) {
+	if file, n, ok := b.line(addr); ok {
+		buf = append(buf, frame{start: b.start, file: file, line: line(n)})
+	}
+	return buf, nil
+}
+
+// dumpOf returns the path of the jitdump that the process of a perf map had
+// mapped, as a file that nobody has; "" if it had none.
+func (r *resolver) dumpOf(obj *profile.Object) string {
+	name := fmt.Sprintf("jit-%d.dump", obj.PID)
+	for i := range r.p.Objects {
+		if o := &r.p.Objects[i]; o.Kind == profile.KindFile && o.Short == name {
+			return o.Path
+		}
+	}
+	return ""
 }
 
 // jitLines are those of a jitdump file.

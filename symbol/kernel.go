@@ -232,7 +232,9 @@ func moduleName(obj *profile.Object) string {
 	name := obj.Path
 	if !strings.HasPrefix(name, "[") {
 		name = path.Base(name)
-		name, _, _ = strings.Cut(name, ".ko")
+		if i := strings.LastIndex(name, ".ko"); i > 0 {
+			name = name[:i]
+		}
 	}
 	return strings.Trim(name, "[]")
 }

@@ -473,6 +473,43 @@ func TestIndexes(t *testing.T) {
 	check(t, src, nil, want)
 }
 
+// TestIndexRanges: what is found out about an address is known of all that the
+// compiler made of the same line.
+func TestIndexRanges(t *testing.T) {
+	dir := t.TempDir()
+	prog := build(t, dir, "gcc", "-g")
+	run(t, dir, "strip", "-g", "-o", "prog.symbols", "prog")
+	whole, symbols := read(t, prog), read(t, prog+".symbols")
+	id := openObject(t, whole).BuildID()
+	start, end := function(t, whole, "hot")
+	obj := profile.Object{Path: prog, BuildID: id}
+	elf := store.Key{ID: id, Kind: store.ELF}
+	all := each(start, end)
+	p := one(obj, all...)
+	resolveLines(t, p, &fake{files: map[store.Key][]byte{elf: whole}}, nil)
+	want := chains(p)
+
+	c := index.NewCache(filepath.Join(t.TempDir(), "index"), 0)
+	var some []uint64
+	for i := 0; i < len(all); i += 4 {
+		some = append(some, all[i])
+	}
+	resolveLines(t, one(obj, some...), &fake{files: map[store.Key][]byte{elf: whole}}, c)
+	p = one(obj, all...)
+	resolveLines(t, p, &fake{files: map[store.Key][]byte{elf: symbols}}, c)
+	known := 0
+	for i, got := range chains(p) {
+		if got == want[i] {
+			known++
+		} else if got != "" {
+			t.Errorf("at %#x: %q, want %q or nothing", all[i], got, want[i])
+		}
+	}
+	if known*10 < len(all)*7 {
+		t.Errorf("%d of %d addresses are known after %d were looked up", known, len(all), len(some))
+	}
+}
+
 // noIndexes keeps nothing, and counts what it is given.
 type noIndexes struct{ puts int }
 

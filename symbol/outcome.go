@@ -55,6 +55,9 @@ func (r Reason) hint(path string) string {
 	q := quote(path)
 	switch r {
 	case NoBuildID:
+		if isArchive(path) {
+			return "on the host that recorded, in the same boot: perfark archive; names come from the libraries inside"
+		}
 		return "build it with a build id: gcc -Wl,--build-id, go build -ldflags=-B=gobuildid"
 	case NotFound, NoModule, NoRuntime:
 		return "on the host that recorded: perfark buildid-cache --add " + q + ", then perfark archive"
@@ -71,7 +74,7 @@ func (r Reason) hint(path string) string {
 	case NoVDSO:
 		return "on the host that recorded, with the same kernel: perfark archive"
 	case NoPerfMap:
-		return "let the run time write /tmp/perf-PID.map: java -XX:+DumpPerfMapAtExit, node --perf-basic-prof, python -X perf"
+		return "let the run time write /tmp/perf-PID.map: java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node --perf-basic-prof, python -X perf; or a jitdump: perf record -k mono node --perf-prof"
 	case Memfd:
 		return "archive while the process lives: perfark archive"
 	case NoMapping:
@@ -186,6 +189,20 @@ func (o *Outcome) Missing() []ObjectOutcome {
 		}
 		return cmp.Compare(b.Frames-b.FramesNamed, a.Frames-a.FramesNamed)
 	})
+	return out
+}
+
+// Unlined returns the outcomes that lack source lines or inlined functions for
+// a known reason, those with the most samples first; none if lines were not
+// asked for.
+func (o *Outcome) Unlined() []ObjectOutcome {
+	var out []ObjectOutcome
+	for _, x := range o.Objects {
+		if x.LineReason != "" {
+			out = append(out, x)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b ObjectOutcome) int { return cmp.Compare(b.Samples, a.Samples) })
 	return out
 }
 

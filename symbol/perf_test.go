@@ -109,12 +109,21 @@ func foldStubs(in map[row]uint64) map[row]uint64 {
 
 // goTables returns the objects whose names come from the table of a Go
 // program, which perf does not read.
-func goTables(p *profile.Profile, out *symbol.Outcome) map[string]bool {
+func goTables(p *profile.Profile, out *symbol.Outcome, src store.Source) map[string]bool {
 	dsos := map[string]bool{}
-	for _, f := range p.Functions {
-		if o := &p.Objects[f.Object]; o.Kind == profile.KindFile && out.Objects[f.Object].Quality < objfile.Symtab && strings.HasPrefix(f.Name, "runtime.") {
+	for i := range p.Objects {
+		o := &p.Objects[i]
+		if o.Kind != profile.KindFile || out.Objects[i].Quality >= objfile.Symtab {
+			continue
+		}
+		sf, err := src.Get(context.Background(), store.Key{ID: o.BuildID, Kind: store.ELF, Path: o.Path})
+		if err != nil {
+			continue
+		}
+		if f, err := objfile.Open(sf, sf.Size, o.Path, nil); err == nil && f.IsGo() {
 			dsos[o.Short] = true
 		}
+		sf.Close()
 	}
 	return dsos
 }
@@ -140,7 +149,7 @@ func compareRows(t *testing.T, file, home string) *symbol.Outcome {
 		t.Fatal(err)
 	}
 	got, want := rows(p), perfRows(t, file, home)
-	for dso := range goTables(p, out) {
+	for dso := range goTables(p, out, sources(home)) {
 		got, want = foldNames(got, dso), foldNames(want, dso)
 	}
 	got, want = foldStubs(got), foldStubs(want)

@@ -42,6 +42,14 @@ type Options struct {
 	// One cannot be had without the other: either gives both.
 	Lines, Inlines bool
 
+	// BPFLine, if set, returns the source line of the machine code at an
+	// address of a BPF program. It is called by many goroutines.
+	BPFLine func(addr uint64) (file string, line int, ok bool)
+
+	// FilesOnly says that indexes in Source are not used: for whoever wants to
+	// know what the files can name.
+	FilesOnly bool
+
 	// Index keeps what was found out about objects; nil: nothing is kept. What
 	// took less than a few milliseconds is not kept, unless IndexAll is set.
 	Index    Indexes
@@ -170,6 +178,8 @@ type task struct {
 	spans   []span   // by locs: in frames
 	at      []uint64 // by locs: the address at which lines are looked up, see codeAddr
 	framed  []bool   // by locs: it is known what is there
+	keeps   bool     // answers are wanted
+	answers []answer // by locs: what the sources said
 	lineErr error    // the first of a look-up
 }
 
@@ -338,6 +348,7 @@ func (r *resolver) resolve(ctx context.Context, t *task) {
 		r.jitDump(ctx, t, obj)
 	case profile.KindBPF:
 		t.name(r.p, whole{obj}, 0, asIs)
+		r.bpfLines(ctx, t)
 	default:
 		t.out.Reason = NotCode
 	}
@@ -431,9 +442,9 @@ func (r *resolver) file(ctx context.Context, t *task, obj *profile.Object, kind 
 		// The debug file is as certain as the file is that it belongs to.
 		dkey.ID = f.BuildID()
 	}
-	if kind == store.ELF && dkey.ID != "" && (f == nil || f.Quality() < objfile.Symtab || r.wantLines() && f.Quality() < objfile.FullDWARF) {
+	if kind == store.ELF && hasDebug(dkey, f) && (f == nil || f.Quality() < objfile.Symtab || r.wantLines() && f.Quality() < objfile.FullDWARF) {
 		var derr error
-		debug, df, derr = r.open(ctx, dkey, b)
+		debug, df, derr = r.openDebug(ctx, dkey, f, b)
 		if derr == nil {
 			defer closeFile(df)
 			moved, fits := uint64(0), true
@@ -475,9 +486,6 @@ func (r *resolver) file(ctx context.Context, t *task, obj *profile.Object, kind 
 		t.out.Reason, t.out.Detail = reason(err, obj)
 	}
 	g := &goTable{f: f}
-	if t.out.Quality < objfile.Symtab {
-		g.names(r.p, t)
-	}
 	t.listed = slices.Clone(t.named)
 	if r.wantLines() {
 		r.lines(ctx, t, dwarf, files, g, x)
@@ -559,6 +567,9 @@ func (r *resolver) perfMap(ctx context.Context, t *task, obj *profile.Object, ad
 		t.out.Reason, t.out.Detail = reason(err, obj)
 		if t.out.Reason == NotFound || t.out.Reason == NoBuildID {
 			t.out.Reason = NoPerfMap
+			if dump := r.dumpOf(obj); dump != "" {
+				t.out.Detail = "its jitdump " + dump + " was not found either"
+			}
 		}
 		return
 	}

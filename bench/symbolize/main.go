@@ -12,6 +12,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -32,6 +33,9 @@ func main() {
 }
 
 func run(name, list string) error {
+	// What lives long are decompressed sections, in which there is nothing to
+	// look for: collecting often costs little.
+	debug.SetGCPercent(20)
 	addrs, err := addresses(list)
 	if err != nil {
 		return err

@@ -25,7 +25,6 @@ import (
 	"github.com/perfark/perfark/perfdata"
 	"github.com/perfark/perfark/profile"
 	"github.com/perfark/perfark/session"
-	"github.com/perfark/perfark/store"
 	"github.com/perfark/perfark/symbol"
 )
 
@@ -35,6 +34,7 @@ type archiveCmd struct {
 	output       string
 	format       string
 	level        int
+	levelGiven   func() bool
 	all          bool
 	unpack       bool
 	excludeFile  string
@@ -68,6 +68,7 @@ or the archive could not be written: then there is no file, and an older one sta
 		Example: `  perfark archive                                  # perf.data to perf.data.tar.bz2
   perfark archive --format zst -o out.tar.zst app.data
   perfark archive --all --debug-info hot app.data  # one file, to be opened in place
+  perfark archive --all --slim app.data            # a small one, for this recording alone
   perfark archive --dry-run                        # what would go in, and what is missing`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if c.unpack {
@@ -86,6 +87,7 @@ or the archive could not be written: then there is no file, and an older one sta
 	fs := cmd.Flags()
 	fs.StringVarP(&c.output, "output", "o", "", "write to `FILE`, whose name may tell the format")
 	fs.StringVar(&c.format, "format", "", "write a `FORMAT`: bz2, zst, gz, xz, or tar (default: bz2)")
+	c.levelGiven = func() bool { return fs.Changed("level") }
 	fs.IntVar(&c.level, "level", 0, "compress with `LEVEL` 1 (fast) to 9 (small) (default: that of the format)")
 	fs.BoolVar(&c.all, "all", false, "write a bundle that holds the recording too")
 	fs.BoolVar(&c.unpack, "unpack", false, "unpack the archive FILE, as perf archive does")
@@ -172,10 +174,7 @@ func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage 
 		return err
 	}
 	defer src.Close()
-	o.Source, o.Elsewhere, o.Caller = src, src.elsewhere, caller()
-	if in.bundle != nil {
-		o.Source = store.Multi(in.bundle, src)
-	}
+	o.Source, o.Elsewhere, o.Caller = in.sources(src), src.elsewhere, caller()
 	plan, err := archive.NewPlan(ctx, res, o)
 	if err != nil {
 		return err
@@ -274,8 +273,13 @@ func (c *archiveCmd) target(name string) (archive.Format, string, error) {
 	case c.output != "" && known:
 		format = byName
 	}
-	if c.level < 0 || c.level > 9 {
+	switch {
+	case c.levelGiven() && (c.level < 1 || c.level > 9):
 		return 0, "", usagef("--level %d: not from 1 to 9", c.level)
+	case c.levelGiven() && format == archive.XZ:
+		return 0, "", usagef("--level %d: xz is written at one level only", c.level)
+	case c.levelGiven() && format == archive.Tar:
+		return 0, "", usagef("--level %d: a tar is not compressed", c.level)
 	}
 	if c.output != "" {
 		return format, c.output, nil
@@ -541,16 +545,26 @@ func (c *archiveCmd) printResult(out string, format archive.Format, r *archive.R
 	if c.quiet {
 		return nil
 	}
-	files := 0
+	files, slim := 0, 0
 	for _, o := range r.Manifest.Objects {
 		files += len(o.Files)
 		for _, f := range o.Files {
+			if f.Slim {
+				slim++
+			}
+			if f.Slim && !c.slim {
+				c.notef("%s: only a slim copy was found, made for another archive: code and lines may be missing", f.Origin)
+			}
 			if f.Whole > 0 {
 				c.notef("%s: packed without its debug information: %s of %s (--max-object-size)", f.Origin, bytesText(f.Size), bytesText(f.Whole))
 			}
 		}
 	}
-	fmt.Fprintf(c.stdout, "%s: %s, %s\n", escape.Name(out), bytesText(r.Size), count(files, "file"))
+	fmt.Fprintf(c.stdout, "%s: %s, %s", escape.Name(out), bytesText(r.Size), count(files, "file"))
+	if slim > 0 {
+		fmt.Fprintf(c.stdout, ", %d slim", slim)
+	}
+	fmt.Fprintln(c.stdout)
 	fmt.Fprintf(c.stdout, "Now please run:\n\n$ perfark unpack %s\n\n", escape.Name(shellQuote(operand(out))))
 	if format != archive.Bundle {
 		fmt.Fprintf(c.stdout, "or\n\n$ tar xvf %s -C ~/.debug\n\n", escape.Name(shellQuote(operand(out))))

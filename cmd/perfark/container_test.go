@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/perfark/perfark/objfile"
 )
 
 // loaderSource maps the ELF file at an offset of a file as the dynamic linker
@@ -42,7 +44,9 @@ int main(int c, char **v) {
 }
 `
 
-const workSource = `unsigned long WORK(unsigned long n) { unsigned long s = 0; for (unsigned long i = 0; i < n; i++) { s += i * n; __asm__ volatile("" : "+r"(s)); } return s; }
+// The function that works has its name in the debug file alone.
+const workSource = `static __attribute__((noinline, noclone)) unsigned long HOT(unsigned long n) { unsigned long s = 0; for (unsigned long i = 0; i < n; i++) { s += i * n; __asm__ volatile("" : "+r"(s)); } return s; }
+unsigned long WORK(unsigned long n) { return HOT(n) + 1; }
 `
 
 // C19, C20, C21: libraries that are mapped out of a file that holds several,
@@ -54,8 +58,17 @@ func TestArchiveContainer(t *testing.T) {
 	var libs [2][]byte
 	var addr [2]uint64
 	for i, n := range []string{"X", "Y"} {
-		h.cc("lib"+n+".so", workSource, "-shared", "-fPIC", "-DWORK=work_"+n, "-Wl,-soname,lib"+n+".so")
+		h.cc("lib"+n+".so", workSource, "-shared", "-fPIC", "-DWORK=work_"+n, "-DHOT=hot_"+n, "-Wl,-soname,lib"+n+".so")
 		b, err := os.ReadFile("lib" + n + ".so")
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := objfile.ReadBuildID(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.sh(fmt.Sprintf("mkdir -p dbg/.build-id/%s; objcopy --only-keep-debug lib%[3]s.so dbg/.build-id/%[1]s/%[2]s.debug; objcopy --strip-all lib%[3]s.so", id.String()[:2], id.String()[2:], n))
+		b, err = os.ReadFile("lib" + n + ".so")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,18 +112,29 @@ func TestArchiveContainer(t *testing.T) {
 		for i := range libs {
 			args = append(args, fmt.Sprint(bytes.Index(b, libs[i])), fmt.Sprint(addr[i]), "200000000")
 		}
-		data := h.record(args...)
-		// The file must not be younger than the recording.
-		p := h.pack(data)
+		data := h.record(append([]string{"-g"}, args...)...)
+		p := h.pack(data, "--debug-dir", "dbg")
 		if p.code != 0 || !p.has(filepath.Join(h.dir, name)) {
 			t.Fatalf("%s: exit status %d, missing %v: %s", name, p.code, p.Missing, p.stderr)
 		}
-		_, home, _ := runArgs(t, "", "report", "-i", data, "--stdio")
+		_, home, _ := runArgs(t, "", "report", "-i", data, "--stdio", "--debug-dir", "dbg", "-g", "none")
+		// The second reading of the samples, for stacks, finds them too.
+		code, tree, stderr := runArgs(t, "", "report", "-i", data, "--stdio", "--debug-dir", "dbg", "-g", "caller")
+		if code != 0 || !strings.Contains(tree, "--work_X") && !strings.Contains(tree, "--hot_X") && !strings.Contains(tree, "work_X\n") {
+			t.Errorf("%s: exit status %d: %s%s", name, code, tree, stderr)
+		}
+		code, script, stderr := runArgs(t, "", "script", "-i", data, "--debug-dir", "dbg")
+		if code != 0 || !strings.Contains(script, "hot_X+0x") {
+			t.Errorf("%s: script: exit status %d: %.2000s%s", name, code, script, stderr)
+		}
+		if code, page, stderr := runArgs(t, "", "doctor", data); code != 0 && code != 3 {
+			t.Errorf("%s: doctor: exit status %d: %.2000s%s", name, code, page, stderr)
+		}
 		for _, page := range []string{rows(home), h.report(data, p.Archive)} {
 			for _, n := range []string{"X", "Y"} {
 				found := false
 				for line := range strings.Lines(page) {
-					found = found || strings.Contains(line, name+"!lib"+n+".so") && strings.Contains(line, "[.] work_"+n)
+					found = found || strings.Contains(line, name+"!lib"+n+".so") && strings.Contains(line, "[.] hot_"+n)
 				}
 				if !found {
 					t.Errorf("%s: no row of lib%s.so in\n%s", name, n, page)

@@ -114,8 +114,12 @@ type jsonFinding struct {
 	Object  archive.Name `json:"object,omitempty"`
 	ID      buildid.ID   `json:"id,omitempty"`
 	Samples uint64       `json:"samples"`
-	What    string       `json:"what"`
-	Fixes   []jsonFix    `json:"fixes"`
+
+	Unnamed   int `json:"unnamed,omitempty"`   // of the addresses that were hit
+	Addresses int `json:"addresses,omitempty"` // that were hit
+
+	What  string    `json:"what"`
+	Fixes []jsonFix `json:"fixes"`
 }
 
 type jsonFix struct {
@@ -126,7 +130,7 @@ type jsonFix struct {
 func jsonFindings(list []doctor.Finding) []jsonFinding {
 	out := []jsonFinding{}
 	for _, f := range list {
-		j := jsonFinding{f.Kind, f.Level, archive.Name(f.Object), f.ID, f.Samples, f.What, []jsonFix{}}
+		j := jsonFinding{f.Kind, f.Level, archive.Name(f.Object), f.ID, f.Samples, f.Unnamed, f.Addresses, f.What, []jsonFix{}}
 		for _, x := range f.Fixes {
 			j.Fixes = append(j.Fixes, jsonFix(x))
 		}
@@ -167,7 +171,7 @@ func (c *doctorCmd) run(ctx context.Context, name string, minCoverage bool) erro
 	}
 	defer src.Close()
 	files := in.sources(src)
-	out, err := symbol.Resolve(ctx, res.Profile, symbol.Options{Source: files, Workers: c.workers, Limits: c.limits})
+	out, err := symbol.Resolve(ctx, res.Profile, symbol.Options{Source: files, Workers: c.workers, Limits: c.limits, Lines: true})
 	if err != nil {
 		return err
 	}
@@ -310,6 +314,9 @@ func heading(f doctor.Finding) string {
 	s := f.Level.String() + ": "
 	if f.Samples > 0 {
 		s += count(f.Samples, "sample") + ": "
+	}
+	if f.Unnamed > 0 && f.Unnamed < f.Addresses {
+		s += fmt.Sprintf("%s of %s addresses: ", thousands(uint64(f.Unnamed)), thousands(uint64(f.Addresses)))
 	}
 	s += cmp.Or(f.Object, string(f.Kind))
 	if f.ID != "" {

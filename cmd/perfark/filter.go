@@ -38,15 +38,9 @@ func (c *filterFlags) addDropFilters(fs *pflag.FlagSet) {
 	fs.StringVar(&c.times, "time", "", "only samples of these `TIMES`: START,STOP in seconds, or 10%-20%, or 10%/2")
 }
 
-// sessionFilter returns the filter that samples have to pass to be counted at
+// dropFilter returns the filter that samples have to pass to be counted at
 // all.
-func (c *filterFlags) sessionFilter(ctx context.Context, f *perfdata.File) (o session.Filter, err error) {
-	if o.PIDs, err = parseIDs("--pid", c.pids); err != nil {
-		return o, err
-	}
-	if o.TIDs, err = parseIDs("--tid", c.tids); err != nil {
-		return o, err
-	}
+func (c *filterFlags) dropFilter(ctx context.Context, f *perfdata.File) (o session.Filter, err error) {
 	if o.CPUs, err = parseCPUs(c.cpus); err != nil {
 		return o, err
 	}

@@ -30,7 +30,14 @@ const goSpin = `package main
 
 var sink int
 
-func inlined(i int) int { return i*i + sink&1 }
+func loop(i int) (s int) {
+	for j := 0; j < i; j++ {
+		s += j ^ s
+	}
+	return s
+}
+
+func inlined(i int) int { return loop(i) + 1 }
 
 //go:noinline
 func hotLeaf(n int) {
@@ -39,7 +46,7 @@ func hotLeaf(n int) {
 	}
 }
 
-func main() { hotLeaf(200000000) }
+func main() { hotLeaf(20000) }
 `
 
 // TestGoStripped: B15. A Go program without symbols and debug information has
@@ -62,8 +69,12 @@ func TestGoStripped(t *testing.T) {
 	if code != 0 {
 		t.Errorf("exit status %d: %s", code, stderr)
 	}
-	if got := h.report(data, p.Archive, "-s", "srcline"); !strings.Contains(got, "x.go:5") && !strings.Contains(got, "x.go:10") {
+	if got := h.report(data, p.Archive, "-s", "srcline"); !strings.Contains(got, "x.go:6") && !strings.Contains(got, "x.go:7") {
 		t.Errorf("lines:\n%s", got)
+	}
+	code, out, stderr = runArgs(t, "", "report", "-i", data, "--stdio", "--no-children", "-g", "caller", "--inline")
+	if code != 0 || !strings.Contains(out, "main.hotLeaf\n               main.inlined (inlined)\n               main.loop (inlined)\n") {
+		t.Errorf("inlined calls: exit status %d: %s\n%s", code, stderr, out)
 	}
 }
 

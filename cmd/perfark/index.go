@@ -69,3 +69,33 @@ func (a *app) resolve(ctx context.Context, p *profile.Profile, o symbol.Options)
 	}
 	return out, err
 }
+
+// explainLines says on standard error what lacks source lines and why, most
+// samples first: if lines were asked for; else only what lacks a part of its
+// debug information, and so inlined functions.
+func (a *app) explainLines(p *profile.Profile, out *symbol.Outcome, lines bool) {
+	const most = 5
+	said := 0
+	for _, x := range out.Unlined() {
+		part := x.LineReason == symbol.NoShared || x.LineReason == symbol.NoSplit
+		if !part && !lines {
+			continue
+		}
+		if said++; said > most && a.verbose == 0 {
+			a.notef("and more (-v lists them)")
+			break
+		}
+		what := "no lines"
+		if part {
+			what = "incomplete lines"
+		}
+		text := string(x.LineReason)
+		if x.LineDetail != "" {
+			text += ": " + x.LineDetail
+		}
+		a.notef("%s: %s: %s of %s, %s: %s", what, objectText(p, x.Object), thousands(uint64(x.Frames-x.FramesLined)), count(x.Frames, "location"), count(int(x.Samples), "sample"), text)
+		if x.LineHint != "" && (part || a.verbose > 0) {
+			a.hintf("%s", x.LineHint)
+		}
+	}
+}

@@ -35,12 +35,20 @@ func (in *input) Close() error {
 	return errors.Join(errs...)
 }
 
-// sources returns src behind the objects of the bundle the recording is in.
+// sources returns src behind the objects of the bundle the recording is in,
+// and behind what perf record --kcore put beside it.
 func (in *input) sources(src store.Source) store.Source {
-	if in.bundle == nil {
+	var list []store.Source
+	if in.bundle != nil {
+		list = append(list, in.bundle)
+	}
+	if dirs := in.KcoreDirs(); len(dirs) > 0 {
+		list = append(list, store.KcoreDirs(dirs))
+	}
+	if len(list) == 0 {
 		return src
 	}
-	return store.Multi(in.bundle, src)
+	return store.Multi(append(list, src)...)
 }
 
 // openInput opens the recording in name: a perf.data of any kind, a bundle, or
@@ -155,6 +163,35 @@ func (a *app) spool(ctx context.Context) (io.ReaderAt, int64, []io.Closer, error
 		return nil, 0, nil, err
 	}
 	return tmp, n, []io.Closer{tmp}, nil
+}
+
+// seekable returns a path at which the file of that name can be read more than
+// once: itself, or for - and what comes through a pipe that of a copy, which has
+// no name and is gone when the file is closed. file is nil if there is none.
+func (a *app) seekable(ctx context.Context, name string) (path string, file io.Closer, err error) {
+	src := a.stdin
+	if name != "-" {
+		fi, err := os.Stat(name)
+		if err != nil || fi.Mode()&(fs.ModeNamedPipe|fs.ModeCharDevice|fs.ModeSocket) == 0 {
+			return name, nil, nil // others say what is wrong with it
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			return "", nil, err
+		}
+		defer f.Close()
+		src = f
+	}
+	tmp, err := os.CreateTemp("", "perfark-pipe-*")
+	if err != nil {
+		return "", nil, err
+	}
+	os.Remove(tmp.Name())
+	if _, err := copyContext(ctx, tmp, src); err != nil {
+		tmp.Close()
+		return "", nil, err
+	}
+	return fmt.Sprintf("/proc/self/fd/%d", tmp.Fd()), tmp, nil
 }
 
 // copyContext copies r to w until the end, or until ctx is done: a read from a

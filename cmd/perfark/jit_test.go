@@ -138,6 +138,10 @@ func TestJITDump(t *testing.T) {
 	if code, _, stderr = runArgs(t, "", "unpack", "-C", dir, bundle); code != 0 {
 		t.Errorf("unpack: exit status %d: %s", code, stderr)
 	}
+	code, stdout, stderr = runArgs(t, "", "report", "-i", data, "--symbols", dir, "--stdio", "--no-children", "-s", "sym")
+	if got := symbols(stdout); code != 0 || got != want {
+		t.Errorf("from the unpacked bundle: exit status %d\n%s\n%s", code, stdout, stderr)
+	}
 }
 
 // TestJITDumpClock: a recording by another clock says so.

@@ -45,6 +45,11 @@ func main() {
 	if name == "perf-archive" { // perf runs its own archive command by this name
 		args = append([]string{"archive"}, args...)
 	}
+	if os.Getenv("GOGC") == "" {
+		// Most of the memory is a few large tables without pointers: to look
+		// through them costs little, to let it double costs a lot.
+		debug.SetGCPercent(40)
+	}
 	ctx, stop := notify()
 	code := run(ctx, args, os.Stdin, os.Stdout, os.Stderr)
 	stop()
@@ -72,7 +77,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 	}()
 	root := newRootCmd(a)
-	root.SetArgs(args)
+	root.SetArgs(perfArgs(root, args))
 	cmd, err := root.ExecuteContextC(ctx)
 	a.meters.stop()
 	if ferr := a.stdout.Flush(); err == nil || out.err != nil {

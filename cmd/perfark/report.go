@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,13 +64,14 @@ type reportCmd struct {
 	group          bool
 	skipEmpty      bool
 	fullSource     bool
-	rawTrace       bool
 	ns             bool
 	workers        int
 
-	chains bool // call chains are needed
+	chains bool         // call chains are needed
+	extra  []report.Key // of --fields +KEYS
+	lines  bool         // source lines are needed
 
-	given struct{ children, branches, group, skipEmpty, inline *bool }
+	given struct{ children, branches, group, skipEmpty *bool }
 }
 
 func newReportCmd(a *app) *cobra.Command {
@@ -130,7 +133,7 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	fs.StringVar(&c.ignoreCallees, "ignore-callees", "", "call chains begin at the functions that match `REGEXP`")
 	fs.StringVarP(&c.parent, "parent", "p", "", "add the column parent, of callers that match `REGEXP`")
 	addSwitch(fs, &c.excludeOther, "exclude-other", "x", false, "with --parent: leave out samples without such a caller")
-	c.given.inline = addSwitch(fs, &c.inline, "no-inline", "", true, "do not show functions that the compiler put into others")
+	addSwitch(fs, &c.inline, "no-inline", "", true, "do not show functions that the compiler put into others")
 	c.given.branches = addSwitch(fs, &c.branches, "branch-stack", "b", false, "count the branches in branch stacks, not samples")
 	addSwitch(fs, &c.memory, "mem-mode", "", false, "show memory accesses")
 	addSwitch(fs, &c.hierarchy, "hierarchy", "", false, "show a tree of the keys")
@@ -150,7 +153,6 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	fs.StringVar(&c.quantum, "time-quantum", "100ms", "round the times of the key time down to multiples of `TIME` (ms, us, ns, s)")
 	c.addSymbolNameFlags(fs)
 	addSwitch(fs, &c.fullSource, "full-source-path", "", false, "print the paths of source files, not their names alone")
-	addSwitch(fs, &c.rawTrace, "raw-trace", "", false, "print tracepoints as field=value")
 	fs.BoolVar(&c.ns, "ns", false, "print times in nanoseconds")
 	fs.BoolVar(&c.header, "header", false, "print the header of the recording first")
 	fs.BoolVar(&c.headerOnly, "header-only", false, "print the header of the recording alone")
@@ -159,6 +161,10 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	fs.BoolVar(&c.tasks, "tasks", false, "print the tree of the threads")
 	fs.BoolVar(&c.mmaps, "mmaps", false, "print the tree of the threads, and what they mapped")
 	addJobsFlag(cmd, &c.workers)
+	completeFlags(cmd, map[string]func() []string{
+		"sort": sortKeys, "fields": sortKeys, "call-graph": callGraphWords,
+		"percentage": oneOf("absolute", "relative"), "stdio-color": oneOf("always", "never", "auto"),
+	})
 	return cmd
 }
 
@@ -195,6 +201,9 @@ func (c *reportCmd) options(cmd *cobra.Command) (o report.Options, err error) {
 	if c.maxStack < 0 {
 		return o, usagef("--max-stack %d: want a number of frames", c.maxStack)
 	}
+	if _, err := parseWidths(c.widths); err != nil {
+		return o, err
+	}
 	if o.Parent, err = compile("--parent", c.parent); err != nil {
 		return o, err
 	}
@@ -206,6 +215,7 @@ func (c *reportCmd) options(cmd *cobra.Command) (o report.Options, err error) {
 	o.NoInline, o.HideUnresolved, o.Hierarchy = !c.inline, c.hideUnresolved, c.hierarchy
 	o.ShowSamples, o.ShowPeriod, o.ShowCPU = c.showSamples, c.showTotal, c.showCPU
 	o.GroupSort = c.groupSort
+	o.SourcePaths, o.Nanoseconds = c.fullSource, c.ns
 	o.KeepEmpty = !c.skipEmpty
 	o.Workers = c.workers
 	return o, c.parseFilter(&o.Filter)
@@ -225,18 +235,40 @@ func (c *reportCmd) parseKeys(o *report.Options, sorted bool) (err error) {
 		return usagef("--fields: %s", err)
 	}
 	if more {
-		if c.sort == "" {
-			o.Sort = slices.Clone(report.DefaultSort)
-		}
-		o.Sort, o.Fields = append(o.Sort, o.Fields...), nil
+		c.extra, o.Fields = o.Fields, nil
 	}
-	if c.sort == "" && c.fields == "" {
+	if c.sort == "" && o.Fields == nil {
 		o.Sort = nil
 	}
 	if o.Fields != nil && !sorted {
 		o.Sort = nil // not that of perfconfig
 	}
 	return nil
+}
+
+// addFields puts the columns of --fields +KEYS behind the usual counts.
+func (c *reportCmd) addFields(o *report.Options) {
+	if c.extra == nil {
+		return
+	}
+	sort := o.Sort
+	if sort == nil {
+		sort = report.DefaultSort
+	}
+	var counts []report.Key
+	if o.Children {
+		counts = append(counts, report.OverheadChildren)
+	}
+	counts = append(counts, report.Overhead)
+	o.Sort = append(slices.Clone(counts), sort...)
+	if o.ShowSamples {
+		counts = append(counts, report.Samples)
+	}
+	if o.ShowPeriod {
+		counts = append(counts, report.Period)
+	}
+	o.Fields = append(counts, c.extra...)
+	o.AddedFields = true
 }
 
 // parseFilter parses the flags that hide rows.
@@ -297,6 +329,9 @@ func keep(o report.Options) session.Keep {
 	for _, key := range slices.Concat(sort, o.Fields) {
 		k |= keepOf(key)
 	}
+	if o.Memory {
+		k |= session.KeepWeight
+	}
 	f := &o.Filter
 	if f.Comms != nil {
 		k |= session.KeepComm
@@ -331,6 +366,8 @@ func keepOf(key report.Key) session.Keep {
 		return session.KeepNamespace
 	case report.Time:
 		return session.KeepTime
+	case report.Trace:
+		return session.KeepText
 	case report.CodePageSize:
 		return session.KeepCodePageSize
 	case report.SymbolData, report.DSOData:
@@ -352,7 +389,7 @@ var lineKeys = []report.Key{report.Srcline, report.Srcfile, report.SrclineFrom, 
 
 // needsLines reports whether o shows source lines.
 func needsLines(o *report.Options) bool {
-	return o.Graph.Mode != report.GraphNone && o.Graph.Key == report.BySrcline ||
+	return o.Graph.Mode != report.GraphNone && o.Graph.Key != report.ByFunction ||
 		slices.ContainsFunc(slices.Concat(o.Sort, o.Fields), func(k report.Key) bool { return slices.Contains(lineKeys, k) })
 }
 
@@ -368,8 +405,9 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 	if !*c.given.branches {
 		c.branches = in.Header().Has(perfdata.FeatureBranchStack) && have&perfdata.SampleBranchStack != 0 && !dumps && !c.memory
 	} else if c.branches && have&perfdata.SampleBranchStack == 0 {
-		return errors.New("Selected -b but no branch data. Did you call perf record without -b?")
+		return &multiError{"Selected -b but no branch data. Did you call perf record without -b?"}
 	}
+	o.Memory, o.SortOrder = c.memory, c.sort
 	special := c.branches || c.memory
 	sort := report.DefaultSort
 	switch {
@@ -379,11 +417,13 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 		sort = report.DefaultBranchSort
 	case c.memory:
 		sort = report.DefaultMemSort
+	case tracepoints(in.File):
+		sort = report.DefaultTraceSort
 	}
-	if special && o.Sort == nil && o.Fields == nil {
+	if (special || sort[0] == report.Trace) && o.Sort == nil && o.Fields == nil {
 		o.Sort = sort
 	}
-	parents := slices.Contains(slices.Concat(o.Sort, o.Fields), report.Parent)
+	parents := slices.Contains(slices.Concat(o.Sort, o.Fields, c.extra), report.Parent)
 	switch {
 	case c.parent != "" && !parents:
 		if o.Sort == nil && o.Fields == nil {
@@ -395,7 +435,7 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 	}
 	o.Children = c.children && chains && !special && !c.hierarchy
 	if parents && !chains {
-		return errors.New("Selected --sort parent, but no callchain data. Did you call 'perf record' without -g?")
+		return &multiError{"Selected --sort parent, but no callchain data. Did you call 'perf record' without -g?"}
 	}
 	c.chains = parents
 	g := &c.graph
@@ -406,14 +446,11 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 		return &multiError{"Selected -g or --branch-history.", "But no callchain or branch data.", "Did you call 'perf record' without -g or -b?"}
 	case chains && !c.branches:
 		o.Graph = g.Graph
-		if c.inverted || o.Children && !g.ordered {
+		if c.inverted || (o.Children || c.hierarchy && c.children) && !g.ordered { // as perf, which sets the order before it turns children off
 			o.Graph.Order = report.ByCaller
 		}
 	}
 	c.chains = c.chains || o.Children || o.Graph.Mode != report.GraphNone
-	if !*c.given.inline {
-		o.NoInline = !dumps // frame pointers: as perf up to 6.12
-	}
 	return nil
 }
 
@@ -425,7 +462,7 @@ func (e *multiError) Error() string { return strings.Join(*e, "\n") }
 func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) error {
 	for _, list := range []string{c.sort, c.fields} {
 		if list == "help" {
-			for k := report.Key(0); !strings.HasPrefix(k.String(), "key "); k++ {
+			for _, k := range sortKeys() {
 				fmt.Fprintln(c.stdout, k)
 			}
 			return nil
@@ -434,6 +471,9 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 	if err := c.readConfig(cmd); err != nil {
 		return err
 	}
+	// The tables have few pointers: to collect garbage often costs little, and
+	// halves what large recordings need.
+	defer debug.SetGCPercent(debug.SetGCPercent(50))
 	o, err := c.options(cmd)
 	if err != nil {
 		return err
@@ -462,7 +502,11 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 	if err := c.mode(in, &o); err != nil {
 		return err
 	}
+	c.addFields(&o)
 	so := session.Options{Workers: c.workers, Keep: keep(o), TimeQuantum: quantum, Branches: c.branches}
+	if so.Keep&session.KeepText != 0 {
+		so.Text = c.traceText(in)
+	}
 	if so.Filter, err = c.dropFilter(ctx, in.File); err != nil {
 		return err
 	}
@@ -478,10 +522,10 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 		return err
 	}
 	defer src.Close()
-	lines := needsLines(&o)
+	c.lines = needsLines(&o)
 	out, err := c.resolve(ctx, res.Profile, symbol.Options{
 		Source: c.source(in.sources(src), res.Profile), Workers: c.workers,
-		Lines: lines, Inlines: !o.NoInline && c.chains,
+		Lines: c.lines, Inlines: !o.NoInline && c.chains, BPFLine: in.bpfLine(),
 	})
 	if err != nil {
 		return err
@@ -538,6 +582,7 @@ func (c *reportCmd) explain(in *input, res *session.Result, out *symbol.Outcome)
 			c.hintf("%s", missing[i].Hint)
 		}
 	}
+	c.explainLines(res.Profile, out, c.lines)
 	for i := range out.Objects {
 		x := &out.Objects[i]
 		if x.Unverified && x.FramesNamed > 0 {
@@ -660,15 +705,18 @@ func (c *reportCmd) groups(f *perfdata.File) []report.Group {
 // print prints the tables.
 func (c *reportCmd) print(in *input, res *session.Result, out *symbol.Outcome, tables []*report.Table) error {
 	if c.json {
-		return c.printJSON(jsonReport(in, res, tables))
+		return report.WriteJSON(c.stdout, tables, report.JSONOptions{File: in.Name(), Lost: res.Profile.Lost.Samples, PercentLimit: c.limit.v})
 	}
 	page := report.PageOptions{
 		Separator: c.separator, Quiet: c.quiet, PercentLimit: c.limit.v, Lost: res.Profile.Lost.Samples,
-		Verbose: c.verbose > 0, Color: c.colors(),
+		Slices: c.times, Verbose: c.verbose > 0, Color: c.colors(),
 	}
-	var err error
-	if page.Widths, err = parseWidths(c.widths); err != nil {
-		return err
+	page.Widths, _ = parseWidths(c.widths) // which options has checked
+	page.Origin = func(object int32) byte {
+		if object < 0 {
+			return '!'
+		}
+		return originLetter(&res.Profile.Objects[object], &out.Objects[object])
 	}
 	if c.header {
 		var b strings.Builder
@@ -713,6 +761,36 @@ func parseWidths(list string) ([]int, error) {
 	return out, nil
 }
 
+// originLetter says where the names of an object are from, as perf report -v
+// does (dso__symtab_origin in tools/perf/util/dso.c).
+func originLetter(o *profile.Object, x *symbol.ObjectOutcome) byte {
+	if len(x.Origins) == 0 {
+		return '!'
+	}
+	from := x.Origins[len(x.Origins)-1] // the debug file, if there is one
+	switch {
+	case o.Kind == profile.KindPerfMap:
+		return 'j'
+	case x.Kallsyms:
+		return 'k'
+	case strings.HasPrefix(from, "/usr/lib/debug/.build-id/"):
+		return 'b'
+	case strings.HasPrefix(from, "/usr/lib/debug/") && strings.HasSuffix(from, ".debug"):
+		return 'f'
+	case strings.HasPrefix(from, "/usr/lib/debug/"):
+		return 'u'
+	case o.Kind == profile.KindKernel:
+		return 'v'
+	case from == o.Path && o.Kind == profile.KindModule:
+		return 'K'
+	case from == o.Path:
+		return 'd'
+	case strings.HasSuffix(from, "/debug"):
+		return 'D'
+	}
+	return 'B' // by its Build ID
+}
+
 // printStats prints how many records of each type there are, as perf report
 // --stats does.
 func (c *reportCmd) printStats(ctx context.Context, in *input) error {
@@ -721,6 +799,12 @@ func (c *reportCmd) printStats(ctx context.Context, in *input) error {
 		return err
 	}
 	st := &res.Stats
+	lost := make([]uint64, len(st.Samples))
+	if st.Types[perfdata.RecordLostSamples] > 0 {
+		if lost, err = lostSamples(ctx, in); err != nil {
+			return err
+		}
+	}
 	if c.json {
 		types := make(map[string]uint64)
 		for t, n := range st.Types {
@@ -731,10 +815,11 @@ func (c *reportCmd) printStats(ctx context.Context, in *input) error {
 		type event struct {
 			Event   string `json:"event"`
 			Samples uint64 `json:"samples"`
+			Lost    uint64 `json:"lost_samples"`
 		}
 		events := []event{}
 		for i, n := range st.Samples {
-			events = append(events, event{in.Events()[i].Name, n})
+			events = append(events, event{in.Events()[i].Name, n, lost[i]})
 		}
 		if err := c.printJSON(map[string]any{"total": st.Total, "types": types, "other": st.Other, "bad": st.Bad, "events": events}); err != nil {
 			return err
@@ -757,9 +842,50 @@ func (c *reportCmd) printStats(ctx context.Context, in *input) error {
 	for i, n := range st.Samples {
 		if n > 0 || !c.skipEmpty {
 			fmt.Fprintf(w, "%s stats:\n%16s events: %10d\n", escape.Name(in.Events()[i].Name), "SAMPLE", n)
+			if lost[i] > 0 {
+				fmt.Fprintf(w, "%16s events: %10d\n", "LOST_SAMPLES", lost[i])
+			}
 		}
 	}
 	return c.lossError(in, res)
+}
+
+// lostSamples counts the samples that the kernel lost of each event.
+func lostSamples(ctx context.Context, in *input) ([]uint64, error) {
+	of := make(map[uint64]int)
+	for i, e := range in.Events() {
+		for _, id := range e.IDs {
+			of[id] = i
+		}
+	}
+	lost := make([]uint64, len(in.Events()))
+	d := perfdata.NewDecoder(in.File)
+	batches := in.Batches(ctx)
+	defer batches.Close()
+	for {
+		b, err := batches.Next()
+		if errors.Is(err, io.EOF) {
+			return lost, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := 0; i+8 <= len(b.Data); {
+			typ, _, size := perfdata.RecordHeader(b.Data[i:], in.Header().Big)
+			if size < 8 || size > len(b.Data)-i {
+				break
+			}
+			if typ == perfdata.RecordLostSamples {
+				if r, err := d.Decode(b.Data[i:i+size], b.At(i)); err == nil {
+					if l, ok := r.(*perfdata.Lost); ok && of[l.ID] < len(lost) {
+						lost[of[l.ID]] += l.Count // without an id: the first
+					}
+				}
+			}
+			i += size
+		}
+		b.Release()
+	}
 }
 
 // lossError says on standard error what of a recording was lost, by place, and
@@ -786,70 +912,4 @@ func (a *app) lossError(in *input, res *session.Result) error {
 		return partialf("%s: the recording is damaged: what could be read of it is shown", in.Name())
 	}
 	return nil
-}
-
-// A jsonTable is a table of perfark report --json.
-type jsonTable struct {
-	Events  []string  `json:"events"`
-	Group   string    `json:"group,omitempty"`
-	Samples uint64    `json:"samples"`
-	Period  uint64    `json:"period"`
-	Rows    []jsonRow `json:"rows"`
-}
-
-// A jsonRow has the columns of the table alone. Counts are by event.
-type jsonRow struct {
-	Overhead []float64 `json:"overhead"` // percent of the event's period
-	Samples  []uint64  `json:"samples"`
-	Period   []uint64  `json:"period"`
-	Comm     *string   `json:"comm,omitempty"`
-	TID      *int32    `json:"tid,omitempty"`
-	Thread   *string   `json:"thread,omitempty"` // last name of the thread
-	CPU      *int32    `json:"cpu,omitempty"`
-	DSO      *string   `json:"dso,omitempty"`
-	Symbol   *string   `json:"symbol,omitempty"` // absent if there is none
-	Address  string    `json:"address,omitempty"`
-	Level    string    `json:"level,omitempty"`
-}
-
-func jsonReport(in *input, res *session.Result, tables []*report.Table) any {
-	list := []jsonTable{}
-	for _, t := range tables {
-		jt := jsonTable{Events: t.Events, Group: t.Name, Samples: t.Samples, Period: t.Period, Rows: []jsonRow{}}
-		for i := range t.Len() {
-			r := t.Row(i)
-			jt.Rows = append(jt.Rows, rowJSON(t, &r))
-		}
-		list = append(list, jt)
-	}
-	return map[string]any{"file": in.Name(), "lost_samples": res.Profile.Lost.Samples, "tables": list}
-}
-
-func rowJSON(t *report.Table, r *report.Row) jsonRow {
-	var j jsonRow
-	for i, n := range r.Counts {
-		j.Overhead = append(j.Overhead, t.Percent(r, i))
-		j.Samples = append(j.Samples, n.Samples)
-		j.Period = append(j.Period, n.Period)
-	}
-	for _, k := range t.Columns {
-		switch k {
-		case report.Comm:
-			j.Comm = &r.Comm
-		case report.PID, report.TID:
-			j.TID, j.Thread = &r.TID, &r.Thread
-		case report.CPU:
-			j.CPU = &r.CPU
-		case report.DSO:
-			j.DSO = &r.DSO
-		case report.Symbol:
-			j.Level = string(rune(r.Level))
-			if r.Symbol != "" {
-				j.Symbol = &r.Symbol
-			} else {
-				j.Address = fmt.Sprintf("%#x", r.Addr)
-			}
-		}
-	}
-	return j
 }

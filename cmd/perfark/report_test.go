@@ -110,10 +110,6 @@ func TestReportCorpus(t *testing.T) {
 			file := filepath.Join(dir, rel)
 			args := []string{"report", "--stdio", "--no-children", "-g", "none", "--sort", "comm,dso,sym", "-i", file}
 			code, out, errs := runArgs(t, "", args...)
-			if strings.Contains(errs, "--no-branch-stack") {
-				// perf's answer counts branches; ask it to count samples.
-				want = perftest.Perf(t, append(args, "--no-branch-stack", "--symfs", t.TempDir(), "-f")...).Stdout
-			}
 			wp := parsePage(want)
 			if len(wp.blocks) == 0 {
 				newer := filepath.Join(dir, "expected", "perf-6.12", strings.ReplaceAll(rel, "/", "~")+".report60.txt")
@@ -485,8 +481,7 @@ func TestReportBinaries(t *testing.T) {
 	dir := perftest.Corpus(t)
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("PERF_CONFIG", "/dev/null")
-	// Not sp_minidebug, of which perf reads no .gnu_debugdata; not test_lbr and
-	// sp_b, where it counts branches.
+	// Not sp_minidebug, of which perf reads no .gnu_debugdata.
 	for _, name := range []string{"ro_sample", "sp_elf", "sp_g_fp", "sp_two_functions_arm64"} {
 		t.Run(name, func(t *testing.T) {
 			b, err := os.ReadFile(filepath.Join(dir, "expected", "with-binaries", name+".meta.json"))
@@ -510,7 +505,7 @@ func TestReportBinaries(t *testing.T) {
 					t.Fatal(errs)
 				}
 			}
-			_, out, errs := runArgs(t, "", "--buildid-dir", cache, "report", "--sort", "comm,dso,sym", "-i", filepath.Join(dir, meta.PerfData))
+			_, out, errs := runArgs(t, "", "--buildid-dir", cache, "report", "--no-children", "-g", "none", "--sort", "comm,dso,sym", "-i", filepath.Join(dir, meta.PerfData))
 			gp, wp := parsePage(strings.ReplaceAll(out, report.Restricted, report.UnknownDSO)), parsePage(string(want))
 			if len(gp.blocks) != len(wp.blocks) {
 				t.Fatalf("%d events, want %d: %s", len(gp.blocks), len(wp.blocks), errs)
@@ -627,4 +622,36 @@ func samplesOf(page string) int {
 		}
 	}
 	return sum
+}
+
+// TestReportFlags compares the pages of the flags of call graphs and filters
+// with those of the perf of this machine, on a fresh recording.
+func TestReportFlags(t *testing.T) {
+	perftest.NeedTool(t, "perf")
+	prog := perftest.CC(t, "flags-test", threadsSource, "-O1", "-g", "-fno-omit-frame-pointer", "-lpthread")
+	home := t.TempDir()
+	data := perftest.Record(t, "-e", "cpu-clock:u", "-F", "1000", "-g", "--sample-cpu", "--", prog)
+	t.Setenv("HOME", home)
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	for _, args := range []string{
+		"", "--no-children", "-g", "-g caller", "-gcallee", "--call-graph=fractal,5", "-g graph,0.5,callee,function,count",
+		"--no-children -g folded", "--no-children -g flat,period", "--no-children -G", "-g none", "--no-call-graph",
+		"--max-stack 2", "--ignore-callees middle", "-p middle", "-p middle -x", "--percent-limit 10", "--hierarchy",
+		"-w 8,8,6,10", "-c 2nd", "-d flags-test", "-S leaf --percentage relative", "-C 0 --no-children", "--time 10%-50% --no-children",
+		"--symbol-filter le --no-children -g none", "-U", "--show-cpu-utilization", "-n --show-total-period", "-F +period", "-F +cpu -s dso",
+		"-F overhead_children,overhead,sym", "-s time --ns --time-quantum 10ms --no-children -g none", "-q", "-t ;", "--tasks", "--mmaps", "--stats",
+	} {
+		t.Run(args, func(t *testing.T) {
+			full := append([]string{"report", "--stdio", "--no-inline", "-i", data}, strings.Fields(args)...)
+			want := perftest.PerfIn(t, t.TempDir(), home, nil, full...)
+			code, got, errs := runArgs(t, "", full...)
+			if code != 0 {
+				t.Fatalf("exit status %d: %s", code, errs)
+			}
+			// The order of what is equal is open.
+			if diff := gocmp.Diff(normalPage(want.Stdout), normalPage(got)); diff != "" && !maps.Equal(likeBlocks(want.Stdout), likeBlocks(got)) {
+				t.Errorf("page (- perf, + perfark):\n%s", diff)
+			}
+		})
+	}
 }

@@ -21,21 +21,24 @@ import (
 type scriptCmd struct {
 	*app
 	filterFlags
+	symbolFlags
 	fields     []string
 	hideChains bool
 	maxStack   int
 	inline     bool
-	stopAt     []string
-	show       showFlags
-	kernelPath bool
-	ns         bool
-	relative   bool
-	delta      bool
-	fullSource bool
-	header     bool
-	headerOnly bool
-	info       bool
-	workers    int
+
+	inlineGiven *bool
+	stopAt      []string
+	show        showFlags
+	kernelPath  bool
+	ns          bool
+	relative    bool
+	delta       bool
+	fullSource  bool
+	header      bool
+	headerOnly  bool
+	info        bool
+	workers     int
 }
 
 // defaultMaxStack is how many frames of a call chain are shown: as many as the
@@ -68,6 +71,7 @@ Exit status: 0 all samples are printed; 3 a part of the recording was lost.`,
   perfark script -F comm,tid,time,ip,sym -C 0,2-3 --time 10%-20%
   perfark script -F +srcline,-period -G --show-task-events
   perfark script -i profile.perfark -F trace:time,trace`,
+		Annotations: map[string]string{likePerf: "yes"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := a.inputName(args)
 			if err != nil {
@@ -79,15 +83,17 @@ Exit status: 0 all samples are printed; 3 a part of the recording was lost.`,
 	a.addInputFlags(cmd)
 	a.addArchiveLimitFlags(cmd)
 	a.addSymbolFlags(cmd)
+	a.addIndexFlags(cmd)
 	fs := cmd.Flags()
 	fs.BoolVarP(&a.quiet, "quiet", "q", false, "no progress, fewer messages")
 	fs.CountVarP(&a.verbose, "verbose", "v", "print more messages; may be repeated")
 	fs.StringArrayVarP(&c.fields, "fields", "F", nil, "print the columns `FIELDS`; may be repeated")
 	fs.BoolVarP(&c.hideChains, "hide-call-graph", "G", false, "print the address of a sample, not its call chain")
 	fs.IntVar(&c.maxStack, "max-stack", 0, "print at most `N` frames of a call chain (default: 127)")
-	addSwitch(fs, &c.inline, "inline", "", false, "print inlined functions in call chains")
+	c.inlineGiven = addSwitch(fs, &c.inline, "inline", "", false, "print inlined functions in all call chains (default: in unwound ones)")
 	fs.StringSliceVar(&c.stopAt, "stop-bt", nil, "end call chains at the functions `SYMBOLS`")
 	c.addScriptFilters(fs)
+	c.addSymbolNameFlags(fs)
 	fs.BoolVar(&c.show.tasks, "show-task-events", false, "print when threads begin, end and change their name")
 	fs.BoolVar(&c.show.mmaps, "show-mmap-events", false, "print what was mapped")
 	fs.BoolVar(&c.show.switches, "show-switch-events", false, "print context switches")
@@ -104,6 +110,7 @@ Exit status: 0 all samples are printed; 3 a part of the recording was lost.`,
 	fs.BoolVar(&c.headerOnly, "header-only", false, "print the header of the recording alone")
 	fs.BoolVarP(&c.info, "show-info", "I", false, "print the long sections of the header too")
 	addJobsFlag(cmd, &c.workers)
+	completeFlags(cmd, map[string]func() []string{"fields": func() []string { return strings.Split(fieldList(), ", ") }})
 	return cmd
 }
 
@@ -148,6 +155,9 @@ func (c *scriptCmd) run(ctx context.Context, name string) error {
 	for _, n := range parser.notes {
 		c.notef("%s", n)
 	}
+	if err := c.symbolFlags.check(); err != nil {
+		return err
+	}
 	in, err := c.openInput(ctx, name)
 	if err != nil {
 		return err
@@ -160,11 +170,22 @@ func (c *scriptCmd) run(ctx context.Context, name string) error {
 	chains := !c.hideChains && slices.ContainsFunc(in.Events(), func(e perfdata.Event) bool {
 		return e.Attr.SampleType&perfdata.SampleCallchain != 0
 	})
+	if !*c.inlineGiven { // as perf
+		c.inline = slices.ContainsFunc(in.Events(), func(e perfdata.Event) bool {
+			return e.Attr.SampleType&perfdata.SampleStackUser != 0
+		})
+	}
 	if err := parser.bind(in.Events(), chains); err != nil {
 		return fmt.Errorf("%s: %w", in.Name(), err)
 	}
-	filter, err := c.sessionFilter(ctx, in.File)
+	filter, err := c.dropFilter(ctx, in.File)
 	if err != nil {
+		return err
+	}
+	if filter.PIDs, err = parseIDs("--pid", c.pids); err != nil {
+		return err
+	}
+	if filter.TIDs, err = parseIDs("--tid", c.tids); err != nil {
 		return err
 	}
 	want := needs(parser, in.Events(), chains)
@@ -182,26 +203,33 @@ func (c *scriptCmd) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	formats := c.traceFormats(in, parser)
+	if err := formats.locate(ctx, res, session.WalkOptions{Workers: c.workers, Filter: filter}); err != nil {
+		return err
+	}
 	src, err := c.openSources(ctx, in.File, res, in.uid)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
 	var out *symbol.Outcome
-	if want.fields&(fieldSym|fieldSrcline|fieldBrstackSym) != 0 || c.filterFlags.symbols != "" {
-		so := symbol.Options{Source: in.sources(src), Workers: c.workers, Limits: c.limits}
-		if out, err = symbol.Resolve(ctx, res.Profile, so); err != nil {
+	if want.fields&(fieldSym|fieldSrcline|fieldBrstackSym) != 0 || len(formats.functions) > 0 || c.filterFlags.symbols != "" {
+		so := symbol.Options{
+			Source: c.source(in.sources(src), res.Profile), Workers: c.workers,
+			Lines: want.fields&fieldSrcline != 0, Inlines: c.inline && chains, BPFLine: in.bpfLine(),
+		}
+		if out, err = c.resolve(ctx, res.Profile, so); err != nil {
 			return err
 		}
+		c.rename(res.Profile)
 	}
 	c.startPager()
 	if c.header {
 		if err := writeHeader(c.stdout, in.File, headerOptions{all: c.info}); err != nil {
 			return err
 		}
-		fmt.Fprint(c.stdout, "#\n")
 	}
-	if err := c.print(ctx, in, res, parser, filter, chains); err != nil {
+	if err := c.print(ctx, in, res, parser, formats, filter, chains); err != nil {
 		return err
 	}
 	if err := c.stdout.Flush(); err != nil {
@@ -254,9 +282,10 @@ const (
 )
 
 // print prints the records.
-func (c *scriptCmd) print(ctx context.Context, in *input, res *session.Result, parser *fieldParser, filter session.Filter, chains bool) error {
+func (c *scriptCmd) print(ctx context.Context, in *input, res *session.Result, parser *fieldParser, formats *traceFormats, filter session.Filter, chains bool) error {
 	sp := newScriptPrinter(in.File, res)
 	sp.nanoseconds, sp.flags, sp.inline = c.ns, parser.flags, c.inline
+	sp.formats = formats
 	sp.maxStack = cmp.Or(c.maxStack, defaultMaxStack)
 	if c.kernelPath {
 		for i := range res.Profile.Objects {

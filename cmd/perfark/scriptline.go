@@ -28,12 +28,11 @@ type scriptPrinter struct {
 	arch        string
 	flags       bool
 	maxStack    int
-	stop        map[string]bool    // functions that a call chain is printed up to
+	stop        map[string]bool // functions that a call chain is printed up to
+	formats     *traceFormats
 	ids         map[uint64]int     // events by the ids of their counters
 	clock       perfdata.ClockData // for the field tod
 	hasClock    bool
-	pages       bool
-	fullSource  bool
 }
 
 // A scriptEvent is how the samples of an event are printed.
@@ -73,7 +72,9 @@ func newScriptPrinter(f *perfdata.File, res *session.Result) *scriptPrinter {
 		sp.names[i] = []byte(escape.Name(p.Functions[i].Name))
 	}
 	for i := range p.Objects {
-		sp.dsos = append(sp.dsos, dsoText(objectName(&p.Objects[i], res.IDSource[i] == session.IDTable)))
+		// Objects inside of others, which were found since, come last.
+		listed := i < len(res.IDSource) && res.IDSource[i] == session.IDTable
+		sp.dsos = append(sp.dsos, dsoText(objectName(&p.Objects[i], listed)))
 	}
 	unknown := dsoText(report.UnknownDSO)
 	sp.dsos = append(sp.dsos, unknown)
@@ -116,7 +117,7 @@ func (sp *scriptPrinter) sample(b []byte, s *scriptSample) []byte {
 		return sp.branch(b, s, ev)
 	}
 	if f&fieldTrace != 0 && s.Raw != nil {
-		b = append(b, "raw"...)
+		b = sp.trace(b, s)
 	}
 	if f&fieldAddr != 0 {
 		b = sp.address(b, s, ev)
@@ -407,6 +408,10 @@ func (sp *scriptPrinter) inlined(b []byte, l *profile.Location, fs []profile.Fra
 			b = append(b, "[unknown]"...)
 		default:
 			b = append(b, sp.names[fn]...)
+			if f&fieldSymoff != 0 && l.Func >= 0 {
+				b = append(b, "+0x"...)
+				b = strconv.AppendUint(b, l.Addr-sp.p.Functions[l.Func].Start, 16)
+			}
 		}
 	}
 	if f&fieldDSO != 0 && last {
@@ -443,17 +448,10 @@ func (sp *scriptPrinter) line(b []byte, l *profile.Location) []byte {
 func (sp *scriptPrinter) sourceLine(b []byte, f *profile.Frame, l *profile.Location) []byte {
 	b = append(b, "\n  "...)
 	if f == nil || f.File < 0 || f.Line == 0 {
-		// What perf says instead: the function, or the object, and how far in.
-		if l.Func >= 0 {
-			b = append(b, sp.names[l.Func]...)
-			b = append(b, '+')
-			b = strconv.AppendUint(append(b, "0x"...), l.Addr-sp.p.Functions[l.Func].Start, 16)
-			return b
-		}
+		// What perf says instead: the object, and the address in it.
 		o := &sp.p.Objects[l.Object]
-		name := objectName(o, true)
-		b = append(b, escape.Name(name[strings.LastIndexByte(name, '/')+1:])...)
-		b = append(b, "["...)
+		b = append(b, escape.Name(o.Short)...)
+		b = append(b, '[')
 		b = strconv.AppendUint(b, l.Addr, 16)
 		return append(b, ']')
 	}
@@ -520,7 +518,9 @@ func (sp *scriptPrinter) branches(b []byte, s *scriptSample, f field) []byte {
 	for i := range s.Branches {
 		br := &s.Branches[i]
 		from, to := at(s.from, i), at(s.to, i)
-		b = append(b, ' ')
+		if f&fieldBrstack != 0 || f&fieldBrstackSym == 0 {
+			b = append(b, ' ')
+		}
 		b = sp.branchEnd(b, from, br.From, f)
 		b = append(b, '/')
 		b = sp.branchEnd(b, to, br.To, f)
@@ -550,7 +550,7 @@ func (sp *scriptPrinter) branchEnd(b []byte, l *profile.Location, ip uint64, f f
 
 // branchTypes are the names of perf_branch_entry.type.
 var branchTypes = [...]string{
-	"-", "COND", "UNCOND", "IND", "CALL", "IND_CALL", "RET", "SYSCALL", "SYSRET", "COND_CALL", "COND_RET",
+	"", "COND", "UNCOND", "IND", "CALL", "IND_CALL", "RET", "SYSCALL", "SYSRET", "COND_CALL", "COND_RET",
 	"ERET", "IRQ", "SERROR", "NO_TX", "",
 }
 
@@ -576,7 +576,8 @@ func appendBranchFlags(b []byte, flags uint64) []byte {
 	b = append(b, c, '/')
 	b = strconv.AppendUint(b, flags>>4&0xffff, 10)
 	b = append(b, '/')
-	return append(b, branchTypes[flags>>20&15]...)
+	b = append(b, branchTypes[flags>>20&15]...)
+	return append(b, ' ')
 }
 
 // sampleWeight returns the weight of a sample: of the newer kind of record the

@@ -1,5 +1,7 @@
 package main
 
+import "strconv"
+
 // appendDataSrc appends where the data of a sample came from, as a number and
 // in words: union perf_mem_data_src of include/uapi/linux/perf_event.h.
 func appendDataSrc(b []byte, v uint64) []byte {
@@ -14,7 +16,7 @@ func appendDataSrc(b []byte, v uint64) []byte {
 	b = appendMemTLB(b, v>>26&0x7f)
 	b = append(b, "|LCK "...)
 	switch lock := v >> 24 & 3; {
-	case lock&1 != 0 || lock == 0:
+	case lock&1 != 0:
 		b = append(b, "N/A"...)
 	case lock&2 != 0:
 		b = append(b, "Yes"...)
@@ -49,13 +51,16 @@ func appendMemOp(b []byte, op uint64) []byte {
 func appendMemSnoop(b []byte, snoop, more uint64) []byte {
 	n := len(b)
 	b = appendBits(b, snoop, []string{"N/A", "None", "Hit", "Miss", "HitM"}, " or ")
-	if more&1 != 0 {
-		if string(b[n:]) == "N/A" {
+	for bit, name := range []string{"Fwd", "Peer"} {
+		if more>>bit&1 == 0 {
+			continue
+		}
+		if snoop == 0 && string(b[n:]) == "N/A" {
 			b = b[:n]
 		} else {
 			b = append(b, " or "...)
 		}
-		b = append(b, "Fwd"...)
+		b = append(b, name...)
 	}
 	return b
 }
@@ -76,44 +81,42 @@ func appendMemTLB(b []byte, tlb uint64) []byte {
 	return b
 }
 
+// memLevels are the bits of mem_lvl, memNumbers the values of mem_lvl_num that
+// are no caches by their level, memHops those of mem_hops.
+var (
+	memLevels = []string{"N/A", "", "", "L1", "LFB/MAB", "L2", "L3", "Local RAM", "Remote RAM (1 hop)", "Remote RAM (2 hops)",
+		"Remote Cache (1 hop)", "Remote Cache (2 hops)", "I/O", "Uncached"}
+	memNumbers = [16]string{9: "CXL", 10: "I/O", 11: "Any cache", 12: "LFB/MAB", 13: "RAM", 14: "PMEM", 15: "N/A"}
+	memHops    = [8]string{1: "core, same node", 2: "node, same socket", 3: "socket, same board", 4: "board"}
+)
+
 func appendMemLevel(b []byte, v uint64) []byte {
-	const na, hit, miss = 1, 2, 4
+	const hit, miss = 2, 4
 	level := v >> 5 & 0x3fff
 	number, remote, hops := v>>33&15, v>>37&1, v>>43&7
 	n := len(b)
-	if level == na || level == 0 {
-		level = 0
-	}
 	if remote != 0 {
 		b = append(b, "Remote "...)
 	}
+	some := false
 	if hops != 0 {
-		b = append(b, [...]string{"", "core, same node ", "node, same socket ", "socket, same board ", "board ", "", "", ""}[hops]...)
+		b = append(append(b, memHops[hops]...), ' ')
+	} else if bits := level &^ (hit | miss); bits != 0 {
+		b = appendBits(b, bits, memLevels, " or ")
+		some = true
 	}
-	names := []string{"", "", "", "L1", "LFB/MAB", "L2", "L3", "Local RAM", "Remote RAM (1 hop)", "Remote RAM (2 hops)",
-		"Remote Cache (1 hop)", "Remote Cache (2 hops)", "I/O", "Uncached"}
-	if bits := level &^ (na | hit | miss); bits != 0 {
-		b = appendBits(b, bits, names, " or ")
-	} else {
-		switch number {
-		case 1, 2, 3, 4:
-			b = append(b, 'L', '0'+byte(number))
-		case 9:
-			b = append(b, "CXL"...)
-		case 10:
-			b = append(b, "I/O"...)
-		case 11:
-			b = append(b, "Any cache"...)
-		case 12:
-			b = append(b, "LFB/MAB"...)
-		case 13:
-			b = append(b, "RAM"...)
-		case 14:
-			b = append(b, "PMEM"...)
+	if number != 0 {
+		if some {
+			b = append(b, " or "...)
+		}
+		if name := memNumbers[number]; name != "" {
+			b = append(b, name...)
+		} else {
+			b = strconv.AppendUint(append(b, 'L'), number, 10)
 		}
 	}
 	if len(b) == n {
-		return append(b, "N/A"...)
+		b = append(b, "N/A"...)
 	}
 	if level&hit != 0 {
 		b = append(b, " hit"...)

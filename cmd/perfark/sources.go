@@ -51,6 +51,7 @@ func (a *app) openSources(ctx context.Context, f *perfdata.File, res *session.Re
 	}
 	s := &sources{sameHost: sameHost(f, recorded)}
 	var list []store.Source
+	var trees []string
 	for _, name := range a.symbols {
 		fi, err := os.Stat(name)
 		if err != nil {
@@ -58,13 +59,22 @@ func (a *app) openSources(ctx context.Context, f *perfdata.File, res *session.Re
 			return nil, fmt.Errorf("--symbols: %w", a.openError(name, err))
 		}
 		if fi.IsDir() {
+			trees = append(trees, name)
 			list = append(list, store.Cache(name), store.DebugDirs([]string{name}))
 			continue
 		}
-		arc, err := archive.Open(ctx, name, a.archiveOptions())
+		path, file, err := a.seekable(ctx, name)
 		if err != nil {
 			s.Close()
-			return nil, fmt.Errorf("--symbols: %w", err)
+			return nil, fmt.Errorf("--symbols: %s: %w", name, pathless(err))
+		}
+		if file != nil {
+			s.closers = append(s.closers, file)
+		}
+		arc, err := archive.Open(ctx, path, a.archiveOptions())
+		if err != nil {
+			s.Close()
+			return nil, fmt.Errorf("--symbols: %s", strings.Replace(err.Error(), path, name, 1))
 		}
 		s.closers = append(s.closers, arc)
 		list = append(list, arc)
@@ -91,7 +101,7 @@ func (a *app) openSources(ctx context.Context, f *perfdata.File, res *session.Re
 		return nil, err
 	}
 	list = append(list, store.DebugDirs(dirs))
-	s.Source = store.Multi(append(list, store.Debuglinks(store.Multi(list...), dirs))...)
+	s.Source = store.Multi(append(list, store.Debuglinks(store.Multi(list...), append(trees, dirs...)))...)
 	if s.sameHost {
 		s.Source = store.Doubted(s.Source, "", o.Recorded)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -68,8 +69,19 @@ func (c *verifyCmd) run(ctx context.Context, name, data string, minCoverage bool
 	if minCoverage && (c.minCoverage < 0 || c.minCoverage > 100) {
 		return usagef("--min-coverage %v: not a percentage from 0 to 100", c.minCoverage)
 	}
-	arc, err := archive.Open(ctx, name, c.archiveOptions())
+	path, file, err := c.seekable(ctx, name)
 	if err != nil {
+		return fmt.Errorf("%s: %w", name, pathless(err))
+	}
+	if file != nil {
+		defer file.Close()
+	}
+	arc, err := archive.Open(ctx, path, c.archiveOptions())
+	if err != nil {
+		if path != name {
+			err = fmt.Errorf("%s", strings.TrimPrefix(err.Error(), path+": "))
+			return fmt.Errorf("%s: %w", name, err)
+		}
 		return c.openError(name, err)
 	}
 	defer arc.Close()
@@ -84,7 +96,7 @@ func (c *verifyCmd) run(ctx context.Context, name, data string, minCoverage bool
 	if m := arc.Manifest(); m != nil {
 		v.Missing = m.Missing
 	}
-	out, err := c.replay(ctx, arc, name, data, &v)
+	out, err := c.replay(ctx, arc, path, data, &v)
 	if err != nil {
 		return err
 	}
@@ -133,7 +145,7 @@ func (c *verifyCmd) replay(ctx context.Context, arc *archive.Archive, name, data
 	v.Dangling = slices.DeleteFunc(v.Dangling, func(id string) bool {
 		return slices.ContainsFunc(v.Missing, func(m archive.Missing) bool { return m.ID.String() == id })
 	})
-	out, err := symbol.Resolve(ctx, res.Profile, symbol.Options{Source: arc, Workers: c.workers, Limits: c.limits})
+	out, err := symbol.Resolve(ctx, res.Profile, symbol.Options{Source: arc, Workers: c.workers, Limits: c.limits, FilesOnly: true})
 	if err != nil {
 		return nil, err
 	}
@@ -167,6 +179,9 @@ func (c *verifyCmd) print(name string, v *verifyReport, out *symbol.Outcome) err
 	}
 	if !c.quiet {
 		fmt.Fprintf(c.stdout, "%s: %s, %s read", escape.Name(name), count(v.Files, "file"), bytesText(v.Bytes))
+		if v.Slim > 0 {
+			fmt.Fprintf(c.stdout, ", %d slim", v.Slim)
+		}
 		if v.Unhashed > 0 {
 			fmt.Fprintf(c.stdout, ", %d without a recorded hash", v.Unhashed)
 		}

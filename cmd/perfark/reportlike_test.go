@@ -1,0 +1,212 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/perfark/perfark/internal/perftest"
+)
+
+// likeSource recurses, branches, and has leaves that are called from many
+// places, in two processes of one name.
+const likeSource = `
+#include <unistd.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+volatile unsigned long x;
+static char *pages;
+#define F __attribute__((noinline))
+F void leaf(int n) { for (int i = 0; i < n; i++) x += i; }
+F int fib(int n) { if (n < 2) { leaf(60); return n; } int r = fib(n - 1); r += fib(n - 2); return r + x % 2; }
+F void mid(void) { leaf(20000); fib(9); x++; }
+F void touch(int i) { pages[(i * 4096) % (1 << 24)] = 1; x++; }
+F void other(int i) { for (int j = 0; j < 20; j++) touch(20 * i + j); leaf(9000); x++; }
+F void even(int n); F void odd(int n) { if (n) even(n - 1); else leaf(7000); x++; }
+F void even(int n) { if (n) odd(n - 1); else mid(); x++; }
+F void top(int i) { mid(); other(i); even(i % 40); x++; }
+int main(void) {
+	pages = malloc(1 << 24);
+	int pid = fork();
+	for (int i = 0; i < 4000; i++) top(i);
+	if (pid) wait(0);
+	return 0;
+}
+`
+
+var (
+	likeRow  = regexp.MustCompile(`^ {0,9}\d+\.\d\d% *[^ ]`)
+	likeBars = regexp.MustCompile(`^[ |]+`)
+
+	// likeNoLine is what stands for the line of code without debug information:
+	// perf makes up line 0 of a file of the symbol table.
+	likeNoLine = regexp.MustCompile(` (\S+:0|\+\d+)$`)
+)
+
+// likeBlocks takes a page apart: rows with their trees, each as its lines in
+// any order, as perf leaves the order of equal branches open, and the titles.
+func likeBlocks(page string) map[string]int {
+	blocks := make(map[string]int)
+	var block []string
+	end := func() {
+		if len(block) > 0 {
+			slices.Sort(block[1:])
+			blocks[strings.Join(block, "\n")]++
+		}
+		block = nil
+	}
+	for line := range strings.Lines(page) {
+		line = likeNoLine.ReplaceAllString(strings.TrimRight(line, " \n"), "")
+		switch {
+		case strings.HasPrefix(line, "# (Tip"), line == "":
+		case strings.HasPrefix(line, "#"):
+			end()
+			blocks[line]++
+		case likeRow.MatchString(line) && !strings.HasPrefix(line, "           "):
+			end()
+			block = append(block, spacesRE.ReplaceAllString(line, "  "))
+		default:
+			block = append(block, likeBars.ReplaceAllString(line, ""))
+		}
+	}
+	end()
+	return blocks
+}
+
+// Pages with children, call graphs and the rest are perf's: numbers, rows,
+// trees, titles, widths. Only the order of what is equal is left open.
+func TestReportLikePerf(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs perf many times")
+	}
+	prog := perftest.CC(t, "like", likeSource, "-O1", "-g", "-static", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")
+	data := perftest.Record(t, "-q", "-e", "{cpu-clock:u,page-faults:u}", "-F", "1500", "-g", "-d", prog)
+	home := t.TempDir()
+	perf := func(args ...string) string {
+		r := perftest.PerfIn(t, home, home, nil, append([]string{"report", "-i", data, "--stdio", "--no-inline"}, args...)...)
+		return r.Stdout
+	}
+	// perf 6.1 prints the rest of a branch as inlined, from memory that it did
+	// not set.
+	known := strings.NewReplacer("[...] (inlined)", "[...]", "write@plt", "_init",
+		"of events 'cpu-clock:u'", "of event 'cpu-clock:u'") // the leader of a group, with --no-group
+	for _, args := range []string{
+		"",
+		"--no-children",
+		"--no-children -g caller",
+		"--no-children -g flat,0.1",
+		"--no-children -g folded,0",
+		"--no-children -g fractal,1,callee",
+		"--children -g callee",
+		"--children -g fractal,0,caller",
+		"--children -g fractal,10,callee,count",
+		"--children -g flat,caller,period",
+		"--children -g folded,0,callee,count",
+		"--children -g caller,0,3",
+		"--children -g none -n --show-total-period",
+		"--no-children -g caller,address",
+		"-G --no-children",
+		"-s sym",
+		"-s sym,dso --no-children -g caller",
+		"-s dso --children",
+		"-s pid,sym -g none",
+		"-s parent -p mid --no-children -g none",
+		"--no-children -g none -x -p ^even$",
+		"--no-children --max-stack 3",
+		"--children --max-stack 5 -g callee",
+		"--no-children --ignore-callees ^fib$",
+		"--hierarchy",
+		"--hierarchy --no-children -n --percent-limit 20",
+		"--no-children -g none -F overhead,overhead_children,sample,period,sym",
+		"--no-children -g none -F sample,comm,sym -s dso",
+		"--no-children -g none -c like --percentage relative",
+		"--no-children -g none -S leaf,fib",
+		"--no-children -g none -S leaf --percentage relative",
+		"--no-children -g none -d nosuch",
+		"--children -g none --percent-limit 5",
+		"--children -g none -w 6,7,0,8,12",
+		"--children -g none --showcpuutilization",
+		"--no-children -g folded -t ;",
+		"--no-children -g none -q",
+		"--no-group --no-children -g caller",
+		"--group-sort-idx 1 --no-children -g none",
+	} {
+		t.Run(args, func(t *testing.T) {
+			list := strings.Fields(args)
+			code, out, errText := runArgs(t, "", append([]string{"report", "-i", data, "--no-inline", "--no-pager"}, list...)...)
+			if code != 0 {
+				t.Fatalf("exit status %d: %s", code, errText)
+			}
+			got, want := likeBlocks(known.Replace(out)), likeBlocks(known.Replace(perf(list...)))
+			if !maps.Equal(got, want) {
+				t.Errorf("blocks that differ:\n%s", likeDiff(got, want))
+			}
+		})
+	}
+}
+
+// likeDiff lists some of what is in one of two pages alone.
+func likeDiff(got, want map[string]int) string {
+	var b strings.Builder
+	for _, x := range []struct {
+		name string
+		a, b map[string]int
+	}{{"ours", got, want}, {"perf's", want, got}} {
+		n := 0
+		for _, k := range slices.Sorted(maps.Keys(x.a)) {
+			if x.a[k] != x.b[k] {
+				if n++; n > 4 {
+					fmt.Fprintf(&b, "…\n")
+					break
+				}
+				fmt.Fprintf(&b, "%s, %d times:\n%.600s\n", x.name, x.a[k], k)
+			}
+		}
+	}
+	return b.String()
+}
+
+// Memory accesses, as far as software events have them.
+func TestReportMemoryLikePerf(t *testing.T) {
+	data := perftest.Record(t, "-q", "-e", "page-faults:u", "-c", "1", "-d", "-W", "true")
+	home := t.TempDir()
+	for _, args := range []string{"-s mem,snoop,tlb,locked,blocked", "-s dso_daddr", "-s phys_daddr,data_page_size", "-s local_weight,weight,local_ins_lat"} {
+		t.Run(args, func(t *testing.T) {
+			list := append([]string{"report", "-i", data, "--mem-mode"}, strings.Fields(args)...)
+			code, out, errText := runArgs(t, "", append(list, "--no-pager")...)
+			if code != 0 {
+				t.Fatalf("exit status %d: %s", code, errText)
+			}
+			want := perftest.PerfIn(t, home, home, nil, append(list, "--stdio")...).Stdout
+			if got, want := likeBlocks(out), likeBlocks(want); !maps.Equal(got, want) {
+				t.Errorf("blocks that differ:\n%s", likeDiff(got, want))
+			}
+		})
+	}
+}
+
+var likeCut = regexp.MustCompile(`(?m)(?: old_pid=\d* *| child_pid=\d* *|^# \.[. ]*)$`)
+
+// Recordings of tracepoints alone are shown by what the tracepoints say.
+func TestReportTracepointsLikePerf(t *testing.T) {
+	data := perftest.Record(t, "-q", "-e", "sched:sched_process_exec,sched:sched_process_fork", "sh", "-c", "ls > /dev/null; ls | cat > /dev/null")
+	home := t.TempDir()
+	for _, args := range []string{"", "-s comm,trace", "-s trace,pid -n", "-s sym"} {
+		t.Run(args, func(t *testing.T) {
+			list := strings.Fields(args)
+			code, out, errText := runArgs(t, "", append([]string{"report", "-i", data, "--no-pager"}, list...)...)
+			if code != 0 {
+				t.Fatalf("exit status %d: %s", code, errText)
+			}
+			want := perftest.PerfIn(t, home, home, nil, append([]string{"report", "-i", data, "--stdio"}, list...)...).Stdout
+			// perf cuts some of the texts by a character, and the column with them.
+			cut := func(s string) string { return likeCut.ReplaceAllString(s, "") }
+			if got, want := likeBlocks(cut(out)), likeBlocks(cut(want)); !maps.Equal(got, want) {
+				t.Errorf("blocks that differ:\n%s", likeDiff(got, want))
+			}
+		})
+	}
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"compress/gzip"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/perfark/perfark/internal/perftest"
+	"github.com/perfark/perfark/perfdata"
+)
+
+// TestScriptCorpus compares every line with perf's, of all recordings of the
+// corpus that perf reads.
+func TestScriptCorpus(t *testing.T) {
+	dir := perftest.Corpus(t)
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	n := 0
+	for _, rel := range perftest.CorpusFiles(t) {
+		name := filepath.Join(dir, "expected", strings.ReplaceAll(rel, "/", "~")+".script.txt.gz")
+		f, err := os.Open(name)
+		if err != nil {
+			continue
+		}
+		z, err := gzip.NewReader(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := io.ReadAll(z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		if synthesized[filepath.Base(rel)] > 0 {
+			continue // most of perf's lines are of events that it makes up
+		}
+		n++
+		t.Run(rel, func(t *testing.T) {
+			_, got, errs := runArgs(t, "", "script", "-i", filepath.Join(dir, rel))
+			if hasStackDumps(t, filepath.Join(dir, rel)) && hasLines(got, string(want)) {
+				return // and callers that perf has no file to find with, or one frame where it has none
+			}
+			if got != string(want) {
+				t.Errorf("%s\n%s", firstDiff(string(want), got), errs)
+			}
+		})
+	}
+	if n < 60 {
+		t.Errorf("%d recordings compared", n)
+	}
+}
+
+func hasStackDumps(t *testing.T, name string) bool {
+	f, err := perfdata.Open(name, perfdata.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	return slices.ContainsFunc(f.Events(), func(e perfdata.Event) bool { return e.Attr.SampleType&perfdata.SampleStackUser != 0 })
+}
+
+// hasLines reports whether all lines of want are in got, in their order.
+func hasLines(got, want string) bool {
+	lines := strings.Split(got, "\n")
+	for line := range strings.SplitSeq(want, "\n") {
+		i := slices.Index(lines, line)
+		if i < 0 {
+			return false
+		}
+		lines = lines[i+1:]
+	}
+	return true
+}
+
+// firstDiff shows the first line in which two texts differ.
+func firstDiff(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range max(len(w), len(g)) {
+		if at(w, i) != at(g, i) {
+			return "got  " + at(g, i) + "\nwant " + at(w, i)
+		}
+	}
+	return ""
+}
+
+// TestScriptPerf compares with the perf of this machine, on fresh recordings.
+func TestScriptPerf(t *testing.T) {
+	perftest.NeedTool(t, "perf")
+	prog := perftest.CC(t, "script-test", threadsSource, "-O1", "-g", "-fno-omit-frame-pointer", "-lpthread")
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	chains := perftest.Record(t, "-e", "cpu-clock:u,page-faults:u", "-F", "500", "-g", "-d", "--sample-cpu", "--", prog)
+	regs := perftest.Record(t, "-e", "cpu-clock:u", "-F", "500", "--user-regs=ip,sp,ax,r8", "--intr-regs=ip,flags", "--", prog)
+	group := perftest.Record(t, "-e", "{cpu-clock:u,task-clock:u}:S", "-F", "500", "--", prog)
+	for _, tt := range []struct {
+		data string
+		args []string
+	}{
+		{chains, nil},
+		{chains, []string{"-G"}},
+		{chains, []string{"--max-stack", "2"}},
+		{chains, []string{"--ns"}},
+		{chains, []string{"--reltime"}},
+		{chains, []string{"--deltatime", "-F", "time,event"}},
+		{chains, []string{"-F", "comm,tid,time,period,event,ip,sym,symoff,dso"}},
+		{chains, []string{"-F", "+pid,-tid,+addr"}},
+		{chains, []string{"-F", "ip,sym"}},
+		{chains, []string{"-F", "ip"}},
+		{chains, []string{"-F", "comm,pid"}},
+		{chains, []string{"-F", "sw:comm,tid,ip,dso", "-G"}},
+		{chains, []string{"-F", "+misc"}},
+		{chains, []string{"--show-task-events", "--show-mmap-events"}},
+		{chains, []string{"-C", "0"}},
+		{chains, []string{"-c", "2nd"}},
+		{chains, []string{"-S", "leaf,middle", "-G"}},
+		{chains, []string{"--dsos", "script-test"}},
+		{chains, []string{"--time", "10%-20%"}},
+		{chains, []string{"--stop-bt", "middle"}},
+		{chains, []string{"--header"}},
+		{chains, []string{"--hide-call"}}, // cut short
+		{regs, nil},
+		{regs, []string{"-F", "+iregs,+uregs"}},
+		{group, nil},
+	} {
+		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
+			args := append([]string{"script", "-i", tt.data}, tt.args...)
+			want := perftest.PerfIn(t, t.TempDir(), home, nil, args...)
+			code, got, errs := runArgs(t, "", args...)
+			if code != 0 || want.Code != 0 {
+				t.Fatalf("exit status %d, perf's %d: %s%s", code, want.Code, errs, want.Stderr)
+			}
+			if got == "" || got != want.Stdout {
+				t.Errorf("(- perf, + perfark):\n%s", gocmp.Diff(headLines(want.Stdout), headLines(got)))
+			}
+		})
+	}
+}
+
+// headLines are the lines that a difference is shown of.
+func headLines(s string) []string {
+	lines := strings.SplitAfter(s, "\n")
+	return lines[:min(len(lines), 400)]
+}
+
+// TestScriptTracepoints compares what is printed of tracepoints.
+func TestScriptTracepoints(t *testing.T) {
+	perftest.NeedTool(t, "perf")
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	name := filepath.Join(t.TempDir(), "perf.data")
+	events := "sched:sched_switch,sched:sched_wakeup,raw_syscalls:sys_enter,raw_syscalls:sys_exit,kmem:kmalloc,irq:softirq_entry,timer:hrtimer_start"
+	if r := perftest.Perf(t, "record", "-q", "-e", events, "-o", name, "--", "ls", "/"); r.Code != 0 {
+		t.Skipf("skipped: perf may not record tracepoints: %s", r.Stderr)
+	}
+	for _, args := range [][]string{nil, {"-F", "trace:comm,event,trace"}} {
+		args = append([]string{"script", "-i", name}, args...)
+		want := perftest.PerfIn(t, t.TempDir(), home, nil, args...)
+		code, got, errs := runArgs(t, "", args...)
+		if code != 0 || got == "" || got != want.Stdout {
+			t.Errorf("%q: exit status %d, %s\n%s", args, code, errs, firstDiff(want.Stdout, got))
+		}
+	}
+}
+
+// The lines are the same for any number of workers, and in the order of time.
+func TestScriptWorkers(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("event cycles type=0 sample=+CALLCHAIN ids=7\ncomm pid=10 tid=10 name=w time=1\n")
+	for i := range 20000 {
+		text.WriteString("sample ip=0x400123 pid=10 tid=10 time=")
+		text.WriteString(strconv.Itoa(2 + i ^ 1)) // pairs exchanged
+		text.WriteString(" chain=user,0x400123,0x400456\n")
+	}
+	name := perftest.File(t, text.String())
+	t.Setenv("HOME", t.TempDir())
+	_, one, _ := runArgs(t, "", "script", "-j", "1", "-F", "time,ip", "--ns", "-i", name)
+	_, four, _ := runArgs(t, "", "script", "-j", "4", "-F", "time,ip", "--ns", "-i", name)
+	if one != four || strings.Count(one, "\n") != 4*20000 {
+		t.Errorf("%d and %d lines, which differ", strings.Count(one, "\n"), strings.Count(four, "\n"))
+	}
+	last := ""
+	for line := range strings.Lines(one) {
+		if strings.Contains(line, ".") {
+			if line < last {
+				t.Fatalf("%q behind %q", line, last)
+			}
+			last = line
+		}
+	}
+}
+
+// TestScriptBranches compares branch stacks with perf's, on recordings of the
+// corpus.
+func TestScriptBranches(t *testing.T) {
+	dir := perftest.Corpus(t)
+	perftest.NeedTool(t, "perf")
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	for _, rel := range []string{
+		"google__autofdo/testdata/test.lbr",
+		"google__perf_data_converter/src/quipper/testdata/perf.data.branch-4.14",
+	} {
+		for _, fields := range []string{"+brstack", "+brstacksym", "brstacksym,sym,ip,symoff", "ip,brstack"} {
+			args := []string{"script", "-i", filepath.Join(dir, rel), "-F", fields}
+			want := perftest.PerfIn(t, home, home, nil, append(args, "-f", "--symfs", home)...)
+			_, got, errs := runArgs(t, "", args...)
+			if got == "" || got != want.Stdout {
+				t.Errorf("%s -F %s: %s\n%s", rel, fields, firstDiff(want.Stdout, got), errs)
+			}
+		}
+	}
+}
+
+// TestScriptMemory compares memory accesses with perf's, of which the columns
+// are padded to the longest one before.
+func TestScriptMemory(t *testing.T) {
+	perftest.NeedTool(t, "perf")
+	var text strings.Builder
+	text.WriteString("event loads type=4 config=0x1cd sample=+ADDR|WEIGHT|DATA_SRC|PHYS_ADDR|DATA_PAGE_SIZE|CODE_PAGE_SIZE ids=7\n")
+	for i, src := range []string{
+		"0x68100142", "0x1", "0x2668100842", "0x5080184", "0x229080184", "0x1e05080144", "0x68100242", "0x6a100442", "0x10068501042",
+		"0x2042980104a2", "0x40c68140042", "0x8e68100022",
+	} {
+		n := strconv.Itoa(i + 5)
+		text.WriteString("sample ip=0x400123 pid=10 tid=10 time=" + n + " addr=0x7fff1000 weight=" + n + " data_src=" + src +
+			" phys_addr=0x1234 data_page=4096 code_page=2097152\n")
+	}
+	name := perftest.File(t, text.String())
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	want := perftest.PerfIn(t, home, home, nil, "script", "-i", name)
+	_, got, errs := runArgs(t, "", "script", "-i", name)
+	normal := func(s string) string { return spacesRE.ReplaceAllString(s, "  ") }
+	if got == "" || normal(got) != normal(want.Stdout) {
+		t.Errorf("%s\n%s", firstDiff(normal(want.Stdout), normal(got)), errs)
+	}
+}

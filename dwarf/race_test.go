@@ -1,0 +1,5 @@
+//go:build race
+
+package dwarf_test
+
+const raceEnabled = true
