@@ -494,3 +494,42 @@ func hostileIndex(t *testing.T) {
 		}
 	}
 }
+
+// A hole is a file of a terabyte without anything in it behind its first bytes.
+type hole struct{ head []byte }
+
+func (h hole) ReadAt(b []byte, off int64) (int, error) {
+	clear(b)
+	if off < int64(len(h.head)) {
+		copy(b, h.head[off:])
+	}
+	return len(b), nil
+}
+
+// TestHoles covers E21: sections of a sparse file, as large as they say.
+func TestHoles(t *testing.T) {
+	m := function(nil, nil)
+	long := func(b []byte) []byte { // with a 64-bit length of nearly a terabyte
+		return append(new(asm).u32(1<<32-1).u64(1<<39).b, b[4:]...)
+	}
+	for _, name := range []string{".debug_info", ".debug_line"} {
+		d, err := dwarf.New(func(n string) (dwarf.Section, error) {
+			if n == name {
+				return dwarf.Section{R: hole{long(m[n])}, Size: 1 << 40}, nil
+			}
+			return dwarf.Section{Data: m[n]}, nil
+		}, dwarf.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cpu := cpuTime()
+		d.Frames(0x1010, nil)
+		d.Functions(func(dwarf.Func) bool { return true })
+		if used := cpuTime() - cpu; used > 2*time.Second && !raceEnabled {
+			t.Errorf("%s: %v CPU", name, used)
+		}
+		if len(d.Warnings()) == 0 {
+			t.Errorf("%s: no warning", name)
+		}
+	}
+}

@@ -63,6 +63,9 @@ type point struct {
 // pointEvery is how many rows stand between two points.
 const pointEvery = 32
 
+// maxProgram bounds a line table, in bytes.
+const maxProgram = 512 << 20
+
 // maxFiles bounds the file table and the table of directories.
 const maxFiles = 1 << 17
 
@@ -110,6 +113,9 @@ func (u *unit) readLines() (*lineTable, error) {
 	if n > uint64(size)-u.line-head {
 		return nil, fmt.Errorf("length %#x, but %#x bytes follow", n, uint64(size)-u.line-head)
 	}
+	if n > maxProgram {
+		return nil, fmt.Errorf("length %#x, at most %#x are read", n, maxProgram)
+	}
 	buf := buffers.Get().(*[]byte)
 	defer putBuffer(buf)
 	b, err := sec.window(u.line+head, n, buf)
@@ -126,9 +132,6 @@ func (u *unit) readLines() (*lineTable, error) {
 	prog := t.header(&r)
 	if r.bad {
 		return nil, r.err("header", u.line)
-	}
-	if n-uint64(prog) > 1<<32-1 {
-		return nil, fmt.Errorf("program of %#x bytes", n)
 	}
 	t.off, t.end = u.line+head+uint64(prog), u.line+head+n
 	t.run(b[prog:])

@@ -166,6 +166,11 @@ func (s *section) window(off, n uint64, buf *[]byte) ([]byte, error) {
 		return b[off : off+n : off+n], nil
 	}
 	if uint64(cap(*buf)) < n {
+		// A section can be larger than any memory, if the file is full of holes.
+		if err := s.budget.Alloc(int64(n), s.name); err != nil {
+			return nil, err
+		}
+		s.budget.Free(int64(n))
 		*buf = make([]byte, n)
 	}
 	b = (*buf)[:n]

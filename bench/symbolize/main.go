@@ -35,7 +35,7 @@ func main() {
 func run(name, list string) error {
 	// What lives long are decompressed sections, in which there is nothing to
 	// look for: collecting often costs little.
-	debug.SetGCPercent(20)
+	debug.SetGCPercent(10)
 	addrs, err := addresses(list)
 	if err != nil {
 		return err

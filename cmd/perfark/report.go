@@ -473,7 +473,7 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 	}
 	// The tables have few pointers: to collect garbage often costs little, and
 	// halves what large recordings need.
-	defer debug.SetGCPercent(debug.SetGCPercent(50))
+	defer debug.SetGCPercent(debug.SetGCPercent(25))
 	o, err := c.options(cmd)
 	if err != nil {
 		return err
