@@ -255,6 +255,19 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
+// Checkpoint is Flush, and has the header of a file say how much data there is,
+// so that what a killed recorder leaves is a recording like any other, only
+// without features.
+func (w *Writer) Checkpoint() error {
+	if err := w.Flush(); err != nil || w.o.Pipe {
+		return err
+	}
+	h := w.hdr
+	h.Data.Size = uint64(w.pos) - h.Data.Offset
+	w.err = w.patch(appendHeader(nil, &h))
+	return w.err
+}
+
 // Offset returns how many bytes of the recording have been written.
 func (w *Writer) Offset() int64 { return w.pos }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,10 +30,11 @@ func Waiting() bool { return len(os.Args) > 1 && os.Args[0] == waiterName && os.
 
 // Wait waits for the recorder's word and becomes the program of os.Args[1:].
 // It has to run on the first thread of the process, as events are open on
-// that; it does not return.
+// that: in an init function of the program. It does not return.
 func Wait() {
 	runtime.LockOSThread()
 	goOn, errs := os.NewFile(3, "go"), os.NewFile(4, "errors")
+	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(unsafe.StringData(waiterName+"\x00"))), 0, 0, 0)
 	unix.CloseOnExec(3)
 	unix.CloseOnExec(4)
 	var b [1]byte
@@ -54,8 +56,9 @@ func Wait() {
 	fail(unix.Exec(name, os.Args[1:], os.Environ()))
 }
 
-// startCommand starts a process that waits. Its standard streams are ours.
-func startCommand(args []string) (*command, error) {
+// startCommand starts a process that waits. Its standard streams are ours; if
+// ours is the recording, its output goes where errors go.
+func startCommand(args []string, piped bool) (*command, error) {
 	goR, goW, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -69,6 +72,9 @@ func startCommand(args []string) (*command, error) {
 	cmd := &exec.Cmd{
 		Path: "/proc/self/exe", Args: append([]string{waiterName}, args...),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, ExtraFiles: []*os.File{goR, errW},
+	}
+	if piped {
+		cmd.Stdout = os.Stderr
 	}
 	err = cmd.Start()
 	goR.Close()

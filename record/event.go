@@ -34,6 +34,8 @@ type Event struct {
 	Pinned, Exclusive                     bool
 	SampleRead                            bool // S: the group is read with each sample of the leader
 	Group                                 string
+
+	tracepoint string // SYSTEM:NAME
 }
 
 // Software events (enum perf_sw_ids) that have a part in recording.
@@ -452,7 +454,8 @@ func (h Host) tracepoints(system, name string) ([]Event, error) {
 			return nil, fmt.Errorf("%s: %v", f, err)
 		}
 		at := filepath.Dir(f)
-		out = append(out, Event{Name: filepath.Base(filepath.Dir(at)) + ":" + filepath.Base(at), Type: perfdata.TypeTracepoint, Config: id, Period: 1})
+		name := filepath.Base(filepath.Dir(at)) + ":" + filepath.Base(at)
+		out = append(out, Event{Name: name, Type: perfdata.TypeTracepoint, Config: id, tracepoint: name})
 	}
 	if out == nil {
 		if _, err := os.ReadDir(dir); err != nil {

@@ -3,6 +3,7 @@ package record
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,8 +19,8 @@ import (
 
 // features writes what a header says of the host, as perf record does. What
 // cannot be found out is left out.
-func (r *Recorder) features() error {
-	h := hostFacts{sys: "/sys", proc: "/proc"}
+func (r *recorder) features() error {
+	h := r.hosts
 	set := map[int]any{}
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {
@@ -67,8 +68,15 @@ func (r *Recorder) features() error {
 		}
 		set[perfdata.FeatureClockData] = perfdata.ClockData{Version: 1, ClockID: uint32(r.o.Clock), WallTime: uint64(r.wall.UnixNano()), Time: uint64(r.clock)}
 	}
-	for bit := range set {
-		if err := r.w.SetFeature(bit, set[bit]); err != nil {
+	if r.o.Compress > 0 {
+		c := perfdata.Compressed{Version: 1, Type: 1, Level: uint32(r.o.Compress), MmapLen: uint32(max(r.o.Pages*os.Getpagesize(), defaultRing))}
+		if z := r.file.z; z != nil && z.got > 0 {
+			c.Ratio = uint32((z.in + z.got/2) / z.got)
+		}
+		set[perfdata.FeatureCompressed] = c
+	}
+	for _, bit := range slices.Sorted(maps.Keys(set)) {
+		if err := r.file.w.SetFeature(bit, set[bit]); err != nil {
 			return err
 		}
 	}
@@ -76,7 +84,7 @@ func (r *Recorder) features() error {
 }
 
 // eventDesc names the events.
-func (r *Recorder) eventDesc() perfdata.EventDescs {
+func (r *recorder) eventDesc() perfdata.EventDescs {
 	d := perfdata.EventDescs{AttrSize: attrSize}
 	for i := range r.list {
 		e := perfdata.EventDesc{Attr: r.list[i].attr, Name: r.list[i].Name}
@@ -91,7 +99,7 @@ func (r *Recorder) eventDesc() perfdata.EventDescs {
 }
 
 // groups describes the groups of several events.
-func (r *Recorder) groups() []perfdata.GroupDesc {
+func (r *recorder) groups() []perfdata.GroupDesc {
 	var out []perfdata.GroupDesc
 	for i := range r.list {
 		n := uint32(0)

@@ -9,6 +9,9 @@ package record
 import (
 	"errors"
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/perfark/perfark/perfdata"
@@ -44,15 +47,19 @@ type Options struct {
 	Period  uint64 // events between samples, instead
 	FreqMax bool   // the highest frequency that the kernel allows
 
+	FreqGiven bool // Freq is for tracepoints too, of which otherwise each is a sample
+
 	// The target: all processors, some, processes or threads with all that
 	// they start, or the command. A command runs in any case if there is one.
 	All       bool
 	CPUs      []int
 	PIDs      []int
 	TIDs      []int
+	UIDs      []int // of the users whose processes of now, and all that they start, are recorded
 	Command   []string
-	NoInherit bool // threads and processes started later do not count
-	Cgroups   []string
+	NoInherit bool     // threads and processes started later do not count
+	PerThread bool     // a ring for each thread, not for each processor
+	Cgroups   []string // one for all events, or that of each; "" means all
 
 	Callgraph Callgraph
 	Branch    uint64 // branch_sample_type; 0: no branch stacks
@@ -60,14 +67,19 @@ type Options struct {
 	Address, PhysAddr, DataPageSize, CodePageSize bool
 	Weight, Transaction, SampleCPU, RunningTime   bool
 	DataSrc, IntrRegs, UserRegs                   bool
-	NoTime, NoPeriod                              bool
+	NoTime, NoPeriod, AlwaysPeriod, Raw           bool
+	Stat                                          bool // what each thread counted, when it ends
+	NoSamples                                     bool // what is mapped and started, but no samples
 	AllUser, AllKernel                            bool
 
 	Group      bool // all events are one group
 	Namespaces bool // records of namespaces
 	AllCgroups bool // records of cgroups, and the cgroup with each sample
 	Switches   bool // records of context switches
-	NoBuildID  bool // the kernel is not asked for build ids in MMAP2 records
+	NoBuildID  bool // no build ids are taken
+	NoBPF      bool // no records of BPF programs
+	StrictFreq bool // a frequency that the kernel does not allow is an error
+	Overwrite  bool // the rings are read at the end alone, or when another file begins
 	Clock      int32
 	UseClock   bool // times are of Clock, one of unix.CLOCK_*
 
@@ -77,7 +89,19 @@ type Options struct {
 	Delay    time.Duration // before events are enabled; <0: they never are
 	Pages    int           // of the ring of each processor, a power of two; 0 means 512 KiB, or what may be locked
 	Compress int           // zstd level from 1; 0: plain records
+	Pipe     bool          // the output is one, even if it could seek
+	MaxSize  int64         // bytes of the file at which the recording ends; 0: never
+	Switch   Switch
 	Flush    time.Duration // records reach the file no later than this; 0 means 500 ms
+}
+
+// A Switch says when one file ends and another begins. The zero value: never.
+type Switch struct {
+	Size  int64                    // bytes of a file; 0: any number
+	Every time.Duration            // 0: no matter how long
+	Now   <-chan os.Signal         // when something comes
+	Next  func() (*os.File, error) // what the next file is, when one is complete
+	Files int                      // how many the caller keeps; 0: all
 }
 
 // ErrNoTarget says that there is nothing to record.
@@ -87,7 +111,7 @@ var ErrNoTarget = errors.New("nothing to record: want a command, -a, -p, -t, -u 
 // it is the command alone.
 func (o *Options) hasCPU() bool { return o.All || len(o.CPUs) > 0 || len(o.Cgroups) > 0 }
 
-func (o *Options) hasTask() bool { return len(o.PIDs)+len(o.TIDs) > 0 }
+func (o *Options) hasTask() bool { return len(o.PIDs)+len(o.TIDs)+len(o.UIDs) > 0 }
 
 // check finds what cannot be asked for.
 func (o *Options) check() error {
@@ -114,6 +138,7 @@ type wanted struct {
 	Event
 	attr     perfdata.Attr
 	tracking bool // its rings get mmap, comm, fork and exit
+	cgroup   int  // descriptor of the one that is recorded; -1: any
 }
 
 // configure returns the attrs of the events, the tracking one among them, as
@@ -121,17 +146,17 @@ type wanted struct {
 func (o *Options) configure(regs regMasks) []wanted {
 	list := make([]wanted, 0, len(o.Events)+1)
 	for i := range o.Events {
-		list = append(list, wanted{Event: o.Events[i]})
+		list = append(list, wanted{Event: o.Events[i], cgroup: -1})
 	}
 	if o.Group {
 		for i := range list {
 			list[i].Leader = 0
 		}
 	}
-	if o.hasCPU() || o.Delay != 0 {
+	if o.hasCPU() || o.Delay != 0 || o.Overwrite {
 		// An event that counts nothing on all processors: it sees what is
 		// mapped where no event of the list is open, or not yet enabled.
-		list = append(list, wanted{Event: Event{Name: "dummy:HG", Type: perfdata.TypeSoftware, Config: swDummy, Leader: len(list), Period: 1}, tracking: true})
+		list = append(list, wanted{Event: Event{Name: "dummy:HG", Type: perfdata.TypeSoftware, Config: swDummy, Leader: len(list), Period: 1}, tracking: true, cgroup: -1})
 	} else {
 		list[0].tracking = true
 	}
@@ -159,9 +184,11 @@ func (o *Options) configure(regs regMasks) []wanted {
 // regMasks are the registers that samples have, by architecture.
 type regMasks struct{ user, intr uint64 }
 
+func (w *wanted) isDummy() bool { return w.Type == perfdata.TypeSoftware && w.Config == swDummy }
+
 func (o *Options) configureOne(list []wanted, i int, regs regMasks) {
 	w := &list[i]
-	dummy := w.Type == perfdata.TypeSoftware && w.Config == swDummy
+	dummy := w.isDummy()
 	w.attr = w.Event.attr()
 	a := &w.attr
 	a.Size = attrSize
@@ -198,17 +225,26 @@ func (o *Options) configureOne(list []wanted, i int, regs regMasks) {
 	if w.Type == perfdata.TypeTracepoint {
 		sample(true, perfdata.SampleRaw|perfdata.SampleCPU)
 	}
-	if !dummy {
-		o.fields(w, regs, sample)
+	if o.Raw {
+		sample(true, perfdata.SampleRaw|perfdata.SampleCPU|perfdata.SampleTime)
 	}
-	if o.RunningTime {
+	o.fields(w, regs, sample)
+	if dummy {
+		a.SampleType &^= perfdata.SampleBranchStack | perfdata.SampleRegsIntr | perfdata.SampleRegsUser
+	}
+	if o.Stat {
+		set(true, perfdata.FlagInheritStat)
+	}
+	set(o.Overwrite && !o.tracksOnly(w), perfdata.FlagWriteBackward)
+	if o.RunningTime || o.Stat {
 		a.ReadFormat |= perfdata.ReadEnabled | perfdata.ReadRunning
 	}
 	a.ReadFormat |= perfdata.ReadLost
 
 	track := w.tracking
 	set(track, perfdata.FlagMmap|perfdata.FlagMmap2|perfdata.FlagComm|perfdata.FlagCommExec|perfdata.FlagTask|
-		perfdata.FlagKsymbol|perfdata.FlagBPFEvent)
+		perfdata.FlagKsymbol)
+	set(track && !o.NoBPF, perfdata.FlagBPFEvent)
 	set(track && !o.NoBuildID, perfdata.FlagBuildID)
 	set(track && o.Address, perfdata.FlagMmapData)
 	set(track && o.Namespaces, perfdata.FlagNamespaces)
@@ -216,8 +252,9 @@ func (o *Options) configureOne(list []wanted, i int, regs regMasks) {
 	set(track && o.Switches, perfdata.FlagContextSwitch)
 	sample(o.AllCgroups, perfdata.SampleCgroup)
 
-	set(leader, perfdata.FlagDisabled)
-	set(leader && !o.hasCPU() && !o.hasTask() && o.Delay == 0, perfdata.FlagEnableOnExec)
+	immediate := o.tracksOnly(w) // it sees what is mapped from the start
+	set(leader && !immediate, perfdata.FlagDisabled)
+	set(leader && !immediate && !o.hasCPU() && !o.hasTask() && o.Delay == 0, perfdata.FlagEnableOnExec)
 	set(w.Pinned, perfdata.FlagPinned)
 	set(w.Exclusive, perfdata.FlagExclusive)
 	set(w.Idle, perfdata.FlagExcludeIdle)
@@ -227,6 +264,9 @@ func (o *Options) configureOne(list []wanted, i int, regs regMasks) {
 	}
 	w.exclude(o, set)
 }
+
+// tracksOnly reports whether an event is the one that was added for mappings.
+func (o *Options) tracksOnly(w *wanted) bool { return w.tracking && w.isDummy() }
 
 // exclude says in which modes an event does not count.
 func (w *wanted) exclude(o *Options, set func(bool, perfdata.AttrFlags)) {
@@ -254,19 +294,26 @@ func (w *wanted) exclude(o *Options, set func(bool, perfdata.AttrFlags)) {
 func (o *Options) rate(w *wanted, leader bool) {
 	a := &w.attr
 	switch {
+	case w.tracking && w.isDummy():
+		a.SamplePeriod = 1
 	case w.Freq > 0:
 		a.SamplePeriod, a.Flags = w.Freq, a.Flags|perfdata.FlagFreq
 	case w.Period > 0:
 		a.SamplePeriod = w.Period
 	case o.Period > 0:
 		a.SamplePeriod = o.Period
+	case w.Type == perfdata.TypeTracepoint && !o.FreqGiven:
+		a.SamplePeriod = 1
 	default:
 		a.SamplePeriod, a.Flags = o.Freq, a.Flags|perfdata.FlagFreq
+	}
+	if o.NoSamples {
+		a.SamplePeriod = 0
 	}
 	if w.SampleRead && !leader {
 		a.SamplePeriod, a.Flags = 0, a.Flags&^perfdata.FlagFreq
 	}
-	if a.Flags.Has(perfdata.FlagFreq) && !o.NoPeriod || w.Type == perfdata.TypeTracepoint {
+	if (a.Flags.Has(perfdata.FlagFreq) || w.Type == perfdata.TypeTracepoint || o.AlwaysPeriod) && !o.NoPeriod {
 		a.SampleType |= perfdata.SamplePeriod
 	}
 }
@@ -340,3 +387,76 @@ const (
 // attrSize is PERF_ATTR_SIZE_VER7: what perf 6.1 reads. What came later is of
 // no use to those who only record.
 const attrSize = 128
+
+// branchNames are the kinds of branches (perf record -j), with their bits of
+// branch_sample_type.
+var branchNames = map[string]uint64{
+	"u": 1 << 0, "k": 1 << 1, "hv": 1 << 2, "any": 1 << 3, "any_call": 1 << 4, "any_ret": 1 << 5, "ind_call": 1 << 6,
+	"abort_tx": 1 << 7, "in_tx": 1 << 8, "no_tx": 1 << 9, "cond": 1 << 10, "stack": branchCallStack, "ind_jmp": 1 << 12,
+	"call": 1 << 13, "no_flags": branchNoFlags, "no_cycles": branchNoCycles, "save_type": 1 << 16, "priv": 1 << 18,
+}
+
+// ParseBranches parses kinds of branches as perf record -j takes them.
+func ParseBranches(kinds []string) (uint64, error) {
+	var mask uint64
+	for _, k := range kinds {
+		bit, ok := branchNames[strings.ToLower(strings.TrimSpace(k))]
+		if !ok {
+			return 0, fmt.Errorf("%q is no kind of branches", k)
+		}
+		mask |= bit
+	}
+	if mask != 0 && mask&^7 == 0 {
+		mask |= branchNames["any"]
+	}
+	return mask, nil
+}
+
+// ParseCallgraph parses fp, dwarf[,SIZE] or lbr.
+func ParseCallgraph(s string) (Callgraph, error) {
+	mode, size, sized := strings.Cut(s, ",")
+	var cg Callgraph
+	switch mode {
+	case "fp":
+		cg.Mode = CallgraphFP
+	case "dwarf":
+		cg.Mode = CallgraphDWARF
+	case "lbr":
+		cg.Mode = CallgraphLBR
+	default:
+		return cg, fmt.Errorf("%q: want fp, dwarf[,SIZE] or lbr", s)
+	}
+	if !sized {
+		return cg, nil
+	}
+	if cg.Mode == CallgraphFP && size == "defer" {
+		cg.Deferred = true
+		return cg, nil
+	}
+	n, err := strconv.ParseUint(size, 0, 32)
+	if err != nil || cg.Mode != CallgraphDWARF || n == 0 {
+		return cg, fmt.Errorf("%q: want fp, dwarf[,SIZE] or lbr", s)
+	}
+	if n = (n + 7) &^ 7; n > maxStackSize {
+		return cg, fmt.Errorf("a stack of %d bytes: want up to %d", n, maxStackSize)
+	}
+	cg.StackSize = uint32(n)
+	return cg, nil
+}
+
+// ParseClock parses the name of a clock, such as mono or CLOCK_BOOTTIME, or its
+// number.
+func ParseClock(s string) (int32, error) {
+	name := strings.TrimPrefix(strings.ToLower(s), "clock_")
+	clocks := map[string]int32{
+		"realtime": 0, "real": 0, "monotonic": 1, "mono": 1, "monotonic_raw": 4, "raw": 4, "boottime": 7, "boot": 7, "tai": 11,
+	}
+	if id, ok := clocks[name]; ok {
+		return id, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 8)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("clock %q: want mono, raw, real, boot or tai", s)
+	}
+	return int32(n), nil
+}

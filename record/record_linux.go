@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,40 +19,53 @@ import (
 	"github.com/perfark/perfark/perfdata"
 )
 
-// A Recorder is a recording under way.
-type Recorder struct {
+// A recorder is a recording under way.
+type recorder struct {
 	o     Options
-	w     *perfdata.Writer
-	file  *os.File // of w, if it is one
+	file  *sink
+	out   *os.File
 	list  []wanted
 	cmd   *command
 	cpus  []int
 	tids  []int // -1: all
 	rings []*ring
 	open  []*counter
+	lost  []uint64 // of each of open, what files that are complete say of it
 	epoll int
+	wake  int // an eventfd: written to when the loop has something else to see to
+	ids   *identities
+	hosts hostFacts
 
-	wall  time.Time     // when the recording began,
+	wall  time.Time     // when the file began,
 	clock time.Duration // and the time of its clock then
 	note  func(format string, args ...any)
-	err   error
 
-	Stats Stats
+	smaller bool // rings, than was asked for
+
+	stats Stats
 }
 
 // Stats are what a recording came to.
 type Stats struct {
-	Bytes   uint64 // read from the rings
-	Lost    uint64 // samples that the kernel says it lost
-	Wakeups int
-	Status  int  // exit status of the command; 128 and the signal if one ended it
-	Ran     bool // there was a command
+	Begun       bool   // a file was begun: there is something in it
+	Samples     uint64 // that were written
+	Bytes       uint64 // read from the rings
+	Compressed  uint64 // what became of Bytes in the file; 0 without compression
+	Size        int64  // bytes of the last file
+	Lost        uint64 // samples that the kernel says it lost
+	LostRecords uint64 // records of all kinds, as the kernel says in between
+	Gaps        uint64 // where it says so
+	Throttled   uint64 // how often the kernel took fewer samples than were asked for
+	Wakeups     int
+	Status      int  // exit status of the command; 128 and the signal if one ended it
+	Ran         bool // there was a command
+	SizeReached bool // the recording ended as the file had Options.MaxSize
 
 	// KernelHidden says that the kernel did not tell where it is.
 	KernelHidden bool
 }
 
-// fresh is what the kernel has to say about events (proc/sys/kernel).
+// sysctl reads a number of /proc/sys/kernel.
 func sysctl(name string) (int, bool) {
 	b, err := os.ReadFile(filepath.Join("/proc/sys/kernel", name))
 	if err != nil {
@@ -92,7 +104,7 @@ func threads(pid int) ([]int, error) {
 }
 
 // targets fills in which processors and threads events are opened on.
-func (r *Recorder) targets() error {
+func (r *recorder) targets() error {
 	online, err := onlineCPUs()
 	if err != nil {
 		return err
@@ -119,23 +131,58 @@ func (r *Recorder) targets() error {
 		}
 		r.tids = append(r.tids, tid)
 	}
+	if len(r.o.UIDs) > 0 {
+		tids, err := threadsOf(r.o.UIDs)
+		if err != nil {
+			return err
+		}
+		r.tids = append(r.tids, tids...)
+	}
 	switch {
 	case r.o.hasTask():
-		if r.o.NoInherit {
-			r.cpus = []int{-1} // a ring for each thread
-		}
+		slices.Sort(r.tids)
+		r.tids = slices.Compact(r.tids)
 	case r.o.hasCPU():
 		r.tids = []int{-1}
 	default:
 		r.tids = []int{r.cmd.pid()}
 	}
+	if r.o.PerThread && !r.o.hasCPU() {
+		r.cpus = []int{-1}
+	}
 	return nil
+}
+
+// threadsOf lists the threads of the processes of users.
+func threadsOf(uids []int) ([]int, error) {
+	dirs, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var tids []int
+	for _, d := range dirs {
+		pid, err := strconv.Atoi(d.Name())
+		if err != nil {
+			continue
+		}
+		var st unix.Stat_t
+		if unix.Stat(filepath.Join("/proc", d.Name()), &st) != nil || !slices.Contains(uids, int(st.Uid)) {
+			continue
+		}
+		if list, err := threads(pid); err == nil {
+			tids = append(tids, list...)
+		}
+	}
+	if tids == nil {
+		return nil, fmt.Errorf("users %d: no process is theirs", uids)
+	}
+	return tids, nil
 }
 
 // fallbacks are what is given up, one after the other, if the kernel does not
 // know it or forbids it. Each says what it changed, "" if that is of no
 // importance.
-func (r *Recorder) fallback(w *wanted, err error) (said string, ok bool) {
+func (r *recorder) fallback(w *wanted, err error) (said string, ok bool) {
 	a := &w.attr
 	has := func(f perfdata.AttrFlags) bool { return a.Flags&f != 0 }
 	switch {
@@ -144,7 +191,14 @@ func (r *Recorder) fallback(w *wanted, err error) (said string, ok bool) {
 			return "", false
 		}
 		for i := range r.list {
-			r.list[i].attr.Flags |= perfdata.FlagExcludeKernel | perfdata.FlagExcludeHV
+			l := &r.list[i]
+			l.attr.Flags |= perfdata.FlagExcludeKernel | perfdata.FlagExcludeHV
+			if sep := ":"; !r.o.tracksOnly(l) {
+				if strings.Contains(l.Name, ":") {
+					sep = ""
+				}
+				l.Name += sep + "u"
+			}
 		}
 		return "the kernel's part is not recorded: " + paranoidText(), true
 	case a.Flags.Precise() > 0 && (w.PreciseMax || w.Precise == 0):
@@ -185,7 +239,7 @@ func paranoidText() string {
 
 // openAll opens the events on all targets. What the kernel refuses and can be
 // done without is given up, for all of them alike.
-func (r *Recorder) openAll() error {
+func (r *recorder) openAll() error {
 	for {
 		w, err := r.tryOpen()
 		if err == nil {
@@ -199,7 +253,7 @@ func (r *Recorder) openAll() error {
 		if !errors.As(err, &errno) {
 			return err
 		}
-		if errno == unix.EMFILE && raiseFiles() {
+		if errno == unix.EMFILE && (raiseFiles() || r.fewer()) {
 			continue
 		}
 		said, ok := r.fallback(w, errno)
@@ -233,8 +287,30 @@ func raiseFiles() bool {
 	return unix.Setrlimit(unix.RLIMIT_NOFILE, &l) == nil
 }
 
+// fewer gives up threads, or else processors, so that what is left fits into
+// the limit of open files.
+func (r *recorder) fewer() bool {
+	var l unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
+		return false
+	}
+	fit := (int(l.Cur) - 32) / len(r.list) // targets
+	n, m := len(r.tids), len(r.cpus)
+	switch {
+	case fit >= m && n > 1:
+		r.tids = r.tids[:min(fit/m, n-1)]
+		r.note("%d of %d threads are recorded: more open files are not allowed; raise ulimit -n", len(r.tids), n)
+	case fit >= 1 && m > 1:
+		r.cpus = r.cpus[:min(fit, m-1)]
+		r.note("%d of %d processors are recorded: more open files are not allowed; raise ulimit -n", len(r.cpus), m)
+	default:
+		return false
+	}
+	return true
+}
+
 // explain says why an event cannot be opened, and what helps.
-func (r *Recorder) explain(w *wanted, err unix.Errno) error {
+func (r *recorder) explain(w *wanted, err unix.Errno) error {
 	why := map[unix.Errno]string{
 		unix.EACCES: paranoidText(), unix.EPERM: paranoidText(),
 		unix.ENOENT: "this machine has no such event", unix.ENODEV: "this machine has no such event",
@@ -249,25 +325,31 @@ func (r *Recorder) explain(w *wanted, err unix.Errno) error {
 }
 
 // tryOpen opens all events. On an error it returns the event that it is of.
-func (r *Recorder) tryOpen() (*wanted, error) {
-	for ci, cpu := range r.cpus {
+func (r *recorder) tryOpen() (*wanted, error) {
+	for _, cpu := range r.cpus {
 		leaders := map[[2]int]int{} // by event and thread
-		first := -1                 // counter with the ring of this processor
+		rings := map[bool]int{}     // counters with the rings of this processor, by whether they are overwritten
 		for i := range r.list {
 			w := &r.list[i]
 			if w.CPUs != nil && cpu >= 0 && !slices.Contains(w.CPUs, cpu) {
 				continue
 			}
-			if w.tracking && r.list[i].Config == swDummy && r.o.hasTask() && ci > 0 && cpu < 0 {
-				continue
-			}
+			backward := w.attr.Flags.Has(perfdata.FlagWriteBackward)
 			for ti, tid := range r.tids {
 				leader := -1
 				if w.Leader != i {
-					leader = leaders[[2]int{w.Leader, ti}]
+					var ok bool
+					if leader, ok = leaders[[2]int{w.Leader, ti}]; !ok {
+						continue
+					}
 				}
-				fd, err := openCounter(&w.attr, tid, cpu, leader, 0)
-				if err == unix.ESRCH && len(r.tids) > 1 {
+				flags := uintptr(0)
+				on := tid
+				if w.cgroup >= 0 && !r.o.tracksOnly(w) {
+					flags, on = unix.PERF_FLAG_PID_CGROUP, w.cgroup
+				}
+				fd, err := openCounter(&w.attr, on, cpu, leader, flags)
+				if err == unix.ESRCH && (len(r.tids) > 1 || len(r.o.UIDs) > 0) {
 					continue // a thread that is gone by now
 				}
 				if err != nil {
@@ -279,13 +361,17 @@ func (r *Recorder) tryOpen() (*wanted, error) {
 				if err := c.readID(); err != nil {
 					return nil, err
 				}
-				if first < 0 || cpu < 0 {
-					if err := r.addRing(fd); err != nil {
+				first, ok := rings[backward]
+				if !ok || cpu < 0 {
+					if err := r.addRing(fd, backward); err != nil {
 						return nil, err
 					}
-					first = fd
+					rings[backward] = fd
 				} else if err := c.output(first); err != nil {
 					return nil, fmt.Errorf("event %q: ring: %w", w.Name, err)
+				}
+				if err := r.watch(fd, len(r.open)-1); err != nil {
+					return nil, err
 				}
 			}
 		}
@@ -296,33 +382,37 @@ func (r *Recorder) tryOpen() (*wanted, error) {
 	return nil, nil
 }
 
-// addRing maps the ring of a counter. Without a size of its own it is as large
-// as may be locked, up to 512 KiB.
-func (r *Recorder) addRing(fd int) error {
-	pages := r.o.Pages
-	if pages == 0 {
-		pages = 512 << 10 / os.Getpagesize()
+// watch has the loop told when a ring is full enough, or its target is gone.
+func (r *recorder) watch(fd, n int) error {
+	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(n)}
+	if err := unix.EpollCtl(r.epoll, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
+		return fmt.Errorf("epoll: %w", err)
 	}
+	return nil
+}
+
+// addRing maps the ring of a counter. One that may not be locked is made
+// smaller, for all of them alike.
+func (r *recorder) addRing(fd int, backward bool) error {
 	for {
-		m, err := mapRing(fd, pages, false)
-		if errors.Is(err, errMlock) && r.o.Pages == 0 && pages > 1 {
-			pages /= 2
-			continue
+		m, err := mapRing(fd, r.o.Pages, backward)
+		if err == nil {
+			r.rings = append(r.rings, m)
+			return nil
 		}
-		if errors.Is(err, errMlock) {
-			kb, _ := sysctl("perf_event_mlock_kb")
-			return fmt.Errorf("a ring of %d pages: %w: kernel.perf_event_mlock_kb is %d; use a smaller -m, raise it, or have CAP_IPC_LOCK", pages, errMlock, kb)
-		}
-		if err != nil {
+		if !errors.Is(err, errMlock) {
 			return err
 		}
-		r.rings = append(r.rings, m)
-		ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLHUP | unix.EPOLLERR, Fd: int32(len(r.rings) - 1)}
-		return unix.EpollCtl(r.epoll, unix.EPOLL_CTL_ADD, fd, &ev)
+		if r.o.Pages == 1 {
+			kb, _ := sysctl("perf_event_mlock_kb")
+			return fmt.Errorf("%w: kernel.perf_event_mlock_kb is %d; raise it, or have CAP_IPC_LOCK", errMlock, kb)
+		}
+		r.o.Pages /= 2
+		r.smaller = true
 	}
 }
 
-func (r *Recorder) closeAll() {
+func (r *recorder) closeAll() {
 	for _, m := range r.rings {
 		m.close()
 	}
@@ -333,50 +423,75 @@ func (r *Recorder) closeAll() {
 }
 
 // drain reads all rings once, and ends the round if anything was there.
-func (r *Recorder) drain() error {
+// Rings that are overwritten are read if all is.
+func (r *recorder) drain(all bool) error {
 	n := 0
 	for _, m := range r.rings {
-		n += m.read(func(b []byte) {
-			if r.err == nil {
-				r.err = r.w.WriteRaw(b)
-			}
-		})
+		var got int
+		var err error
+		switch {
+		case !m.backward:
+			got, err = m.read(r.file.take)
+		case all:
+			got, err = m.readBackward(r.file.take)
+		}
+		if err != nil {
+			return err
+		}
+		n += got
 	}
-	if n > 0 && r.err == nil {
-		r.Stats.Bytes += uint64(n)
-		r.err = r.w.WriteRaw(bare(perfdata.RecordFinishedRound))
+	if n == 0 {
+		return nil
 	}
-	return r.err
+	r.stats.Bytes += uint64(n)
+	return r.file.write(bare(perfdata.RecordFinishedRound))
 }
 
 // loop reads the rings until ctx is done, the command has ended, or all
 // targets are gone.
-func (r *Recorder) loop(ctx context.Context, ended <-chan struct{}) error {
+func (r *recorder) loop(ctx context.Context, ended <-chan struct{}) error {
 	flush := r.o.Flush
 	if flush <= 0 {
 		flush = 500 * time.Millisecond
 	}
 	events := make([]unix.EpollEvent, 64)
-	last := time.Now()
+	begun := time.Now()
+	last, since := begun, begun
+	delayed := r.o.Delay > 0
 	gone := 0
 	for {
-		n, err := unix.EpollWait(r.epoll, events, 100)
+		wait := time.Until(last.Add(flush))
+		if delayed {
+			wait = min(wait, time.Until(begun.Add(r.o.Delay)))
+		}
+		n, err := unix.EpollWait(r.epoll, events, int((max(wait, 0)+time.Millisecond-1)/time.Millisecond))
 		if err != nil && err != unix.EINTR {
 			return fmt.Errorf("epoll: %w", err)
 		}
+		woken := 0
 		for i := range max(n, 0) {
-			if events[i].Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
-				unix.EpollCtl(r.epoll, unix.EPOLL_CTL_DEL, r.rings[events[i].Fd].fd, nil)
+			if events[i].Fd < 0 {
+				var b [8]byte
+				unix.Read(r.wake, b[:])
+			} else if events[i].Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+				unix.EpollCtl(r.epoll, unix.EPOLL_CTL_DEL, r.open[events[i].Fd].fd, nil)
 				gone++
 			} else {
-				r.Stats.Wakeups++
+				woken = 1
 			}
 		}
-		if err := r.drain(); err != nil {
+		r.stats.Wakeups += woken
+		if delayed && time.Since(begun) >= r.o.Delay {
+			delayed = false
+			if err := r.enable(); err != nil {
+				return err
+			}
+		}
+		if err := r.drain(false); err != nil {
 			return err
 		}
 		if time.Since(last) >= flush {
-			if err := r.w.Flush(); err != nil {
+			if err := r.file.checkpoint(); err != nil {
 				return err
 			}
 			last = time.Now()
@@ -388,10 +503,46 @@ func (r *Recorder) loop(ctx context.Context, ended <-chan struct{}) error {
 			return nil
 		default:
 		}
-		if gone >= len(r.rings) && r.o.hasTask() {
+		if gone >= len(r.open) && !r.o.hasCPU() {
 			return nil
 		}
+		switch sw := &r.o.Switch; {
+		case r.o.MaxSize > 0 && r.file.w.Offset() >= r.o.MaxSize:
+			r.stats.SizeReached = true
+			return nil
+		case sw.Next != nil && (sw.Size > 0 && r.file.w.Offset() >= sw.Size || sw.Every > 0 && time.Since(since) >= sw.Every || received(sw.Now)):
+			if err := r.next(); err != nil {
+				return err
+			}
+			since = time.Now()
+		}
 	}
+}
+
+func received(c <-chan os.Signal) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// next completes the file and begins another.
+func (r *recorder) next() error {
+	if err := r.end(); err != nil {
+		return err
+	}
+	f, err := r.o.Switch.Next()
+	if err != nil {
+		return err
+	}
+	return r.begin(f)
+}
+
+// interrupt ends a wait of the loop.
+func (r *recorder) interrupt() {
+	unix.Write(r.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 }
 
 // bare returns a record that is its header alone.
@@ -402,44 +553,78 @@ func bare(t perfdata.Type) []byte {
 }
 
 // Run records to out until the target is gone, the command ends, or ctx is
-// done. If out is an *os.File that can seek, it becomes a file, else what a
-// pipe carries. note is told what was not done as asked, and why.
+// done. If out is a regular file it becomes one of perf's, else what a pipe
+// carries. note is told what was not done as asked, and why.
 //
-// What is in the file at any time can be read as a recording that was killed.
+// What is in the file at any time is a recording that can be read. The error is
+// of what kept it from being complete; Stats say how far it came.
 func Run(ctx context.Context, out *os.File, o Options, note func(format string, args ...any)) (*Stats, error) {
+	r := &recorder{o: o, note: note, hosts: hostFacts{sys: "/sys", proc: "/proc"}}
+	err := r.all(ctx, out)
+	return &r.stats, err
+}
+
+// settle fills in what was left open, and corrects what cannot be.
+func (r *recorder) settle() error {
+	o := &r.o
 	if len(o.Events) == 0 {
 		o.Events = []Event{{Name: "cycles", Type: perfdata.TypeHardware, PreciseMax: true}}
+	}
+	if o.hasTask() && (o.All || len(o.CPUs) > 0) {
+		r.note("processes, threads and users are what is recorded, not processors")
+		o.All, o.CPUs = false, nil
 	}
 	if o.Freq == 0 && o.Period == 0 {
 		o.Freq = 4000
 	}
-	if err := o.check(); err != nil {
-		return nil, err
+	o.NoInherit = o.NoInherit || o.PerThread
+	if o.Pages == 0 {
+		o.Pages = defaultRing / os.Getpagesize()
 	}
 	limit, known := sysctl("perf_event_max_sample_rate")
 	if known && (o.FreqMax || o.Freq > uint64(limit)) {
-		if !o.FreqMax {
-			note("frequency %d is over kernel.perf_event_max_sample_rate, %d, which is used", o.Freq, limit)
+		switch {
+		case o.StrictFreq && !o.FreqMax:
+			return fmt.Errorf("frequency %d: kernel.perf_event_max_sample_rate is %d", o.Freq, limit)
+		case !o.FreqMax:
+			r.note("frequency %d is over kernel.perf_event_max_sample_rate, %d, which is used", o.Freq, limit)
+		default:
+			r.note("frequency: the highest that the kernel allows is %d", limit)
 		}
 		o.Freq = uint64(limit)
 	}
-	r := &Recorder{o: o, note: note}
-	var err error
-	if r.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("epoll: %w", err)
-	}
-	defer unix.Close(r.epoll)
-	if len(o.Command) > 0 {
-		if r.cmd, err = startCommand(o.Command); err != nil {
-			return nil, err
-		}
-	}
-	err = r.run(ctx, out)
-	r.closeAll()
-	return &r.Stats, err
+	return o.check()
 }
 
-func (r *Recorder) run(ctx context.Context, out *os.File) error {
+// defaultRing is the size of a ring without -m: what every user may lock.
+const defaultRing = 512 << 10
+
+func (r *recorder) all(ctx context.Context, out *os.File) error {
+	if err := r.settle(); err != nil {
+		return err
+	}
+	var err error
+	if r.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return fmt.Errorf("epoll: %w", err)
+	}
+	defer unix.Close(r.epoll)
+	if r.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return fmt.Errorf("eventfd: %w", err)
+	}
+	defer unix.Close(r.wake)
+	if err := r.watch(r.wake, -1); err != nil {
+		return err
+	}
+	if len(r.o.Command) > 0 {
+		if r.cmd, err = startCommand(r.o.Command, r.o.Pipe && out == os.Stdout); err != nil {
+			return err
+		}
+	}
+	defer r.closeAll()
+	return r.run(ctx, out)
+}
+
+func (r *recorder) run(ctx context.Context, out *os.File) error {
 	waiting := r.cmd != nil
 	defer func() {
 		if waiting {
@@ -450,30 +635,48 @@ func (r *Recorder) run(ctx context.Context, out *os.File) error {
 		return err
 	}
 	r.list = r.o.configure(hostRegs)
+	closeCgroups, err := r.cgroups()
+	if err != nil {
+		return err
+	}
+	defer closeCgroups()
+	pages := r.o.Pages
 	if err := r.openAll(); err != nil {
 		return err
+	}
+	if r.smaller {
+		r.note("the buffers have %d pages, not %d: more may not be locked; raise kernel.perf_event_mlock_kb, or have CAP_IPC_LOCK", r.o.Pages, pages)
+	}
+	if !r.o.NoBuildID {
+		r.ids = &identities{proc: "/proc"}
 	}
 	if err := r.begin(out); err != nil {
 		return err
 	}
-	if err := r.enable(); err != nil {
-		return err
+	if r.o.Delay == 0 {
+		if err := r.enable(); err != nil {
+			return err
+		}
 	}
+	stop := context.AfterFunc(ctx, r.interrupt)
+	defer stop()
 	ended := make(chan struct{})
 	if r.cmd != nil {
 		waiting = false
 		if err := r.cmd.run(); err != nil {
 			r.cmd.cmd.Wait()
-			return err
+			r.stats.Begun = false
+			return errors.Join(err, r.out.Truncate(0))
 		}
 		go func() {
-			defer close(ended)
 			r.cmd.cmd.Wait()
+			close(ended)
+			r.interrupt()
 		}()
 	}
-	err := r.loop(ctx, ended)
+	err = r.loop(ctx, ended)
 	if r.cmd != nil {
-		r.endCommand(ended)
+		err = errors.Join(err, r.endCommand(ended, err == nil))
 	}
 	for _, c := range r.open {
 		c.disable()
@@ -482,29 +685,34 @@ func (r *Recorder) run(ctx context.Context, out *os.File) error {
 }
 
 // endCommand waits for the command, which is told to end if it runs still.
-func (r *Recorder) endCommand(ended <-chan struct{}) {
-	select {
-	case <-ended:
-	default:
-		r.cmd.cmd.Process.Signal(unix.SIGTERM)
-		<-ended
+// What it does until then is recorded.
+func (r *recorder) endCommand(ended <-chan struct{}, record bool) error {
+	var err error
+	for told := false; ; told = true {
+		select {
+		case <-ended:
+		case <-time.After(100 * time.Millisecond):
+			if !told {
+				r.cmd.cmd.Process.Signal(unix.SIGTERM)
+			}
+			if record && err == nil {
+				err = errors.Join(r.drain(false), r.file.checkpoint())
+			}
+			continue
+		}
+		break
 	}
-	r.Stats.Ran = true
+	r.stats.Ran = true
 	st := r.cmd.cmd.ProcessState
-	r.Stats.Status = st.ExitCode()
+	r.stats.Status = st.ExitCode()
 	if ws, ok := st.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		r.Stats.Status = 128 + int(ws.Signal())
+		r.stats.Status = 128 + int(ws.Signal())
 	}
+	return err
 }
 
 // enable lets the events count that do not begin with the command's exec.
-func (r *Recorder) enable() error {
-	if r.o.Delay < 0 {
-		return nil
-	}
-	if r.o.Delay > 0 {
-		return nil // see loop
-	}
+func (r *recorder) enable() error {
 	for _, c := range r.open {
 		a := &r.list[c.event].attr
 		if a.Flags.Has(perfdata.FlagEnableOnExec) || !a.Flags.Has(perfdata.FlagDisabled) {
@@ -518,34 +726,112 @@ func (r *Recorder) enable() error {
 }
 
 // begin writes what stands before the first sample.
-func (r *Recorder) begin(out *os.File) error {
-	pipe := false
-	if _, err := out.Seek(0, io.SeekCurrent); err != nil {
-		pipe = true
-	}
+func (r *recorder) begin(out *os.File) error {
+	r.out = out
+	r.file = &sink{stats: &r.stats, ids: r.ids, timeAt: r.timeAt()}
 	var err error
-	if r.w, err = perfdata.NewWriter(out, perfdata.WriterOptions{Big: nativeBig, Pipe: pipe}); err != nil {
+	pipe := r.o.Pipe || !seekable(out)
+	if r.file.w, err = perfdata.NewWriter(out, perfdata.WriterOptions{Big: nativeBig, Pipe: pipe}); err != nil {
 		return err
 	}
-	r.file = out
+	r.stats.Begun = true
 	r.wall, r.clock = time.Now(), clockTime(r.o.Clock)
+	index := &perfdata.IDIndex{Meta: meta(perfdata.RecordIDIndex, 0)}
 	for i := range r.list {
 		var ids []uint64
 		for _, c := range r.open {
 			if c.event == i {
 				ids = append(ids, c.id)
+				index.Entries = append(index.Entries, perfdata.IDIndexEntry{ID: c.id, Index: uint64(c.event), CPU: int64(c.cpu), TID: int64(c.tid), VCPU: -1})
 			}
 		}
-		if _, err := r.w.AddEvent(r.list[i].attr, ids...); err != nil {
+		if _, err := r.file.w.AddEvent(r.list[i].attr, ids...); err != nil {
 			return err
 		}
 	}
-	s := &synth{proc: "/proc", attr: &r.list[0].attr, big: nativeBig, emit: r.w.WriteRaw, data: r.o.Address, namespaces: r.o.Namespaces}
+	if pipe {
+		if err := r.features(); err != nil {
+			return err
+		}
+	}
+	if err := r.tracing(); err != nil {
+		return err
+	}
+	if err := r.targetRecords(index); err != nil {
+		return err
+	}
+	if r.o.Compress > 0 {
+		if r.file.z, err = newCompressor(r.o.Compress); err != nil {
+			return err
+		}
+	}
+	if err := r.file.write(bare(perfdata.RecordFinishedInit)); err != nil {
+		return err
+	}
+	return r.file.checkpoint()
+}
+
+// timeAt is where in samples the time stands; 0 if not in the same place in
+// all, or nowhere.
+func (r *recorder) timeAt() int {
+	at := 24
+	if r.list[0].attr.SampleType&perfdata.SampleIdentifier != 0 {
+		at += 8
+	}
+	for i := range r.list {
+		if r.list[i].attr.SampleType&perfdata.SampleTime == 0 {
+			return 0
+		}
+	}
+	return at
+}
+
+// targetRecords writes what was there before: which counters there are, the
+// kernel, threads, their mappings.
+func (r *recorder) targetRecords(index *perfdata.IDIndex) error {
+	s := &synth{proc: "/proc", attr: &r.list[0].attr, big: nativeBig, emit: r.file.emit, data: r.o.Address, namespaces: r.o.Namespaces}
+	if r.ids != nil {
+		s.id = r.ids.of
+	}
+	if err := s.index(index); err != nil {
+		return err
+	}
+	if r.o.hasTask() || !r.o.hasCPU() {
+		m := &perfdata.ThreadMap{Meta: meta(perfdata.RecordThreadMap, 0)}
+		for _, tid := range r.tids[:min(len(r.tids), 2000)] {
+			name, _, _, _ := s.status(tid)
+			m.Threads = append(m.Threads, perfdata.ThreadMapEntry{PID: int64(tid), Comm: name})
+		}
+		if err := s.write(m); err != nil {
+			return err
+		}
+	}
+	cpus := &perfdata.CPUMapRecord{Meta: meta(perfdata.RecordCPUMap, 0)}
+	for _, c := range r.cpus {
+		if c < 0 {
+			cpus.Any = true
+		} else {
+			cpus.CPUs = append(cpus.CPUs, int32(c))
+		}
+	}
+	if err := s.write(cpus); err != nil {
+		return err
+	}
 	hidden, err := s.kernel()
 	if err != nil {
 		return err
 	}
-	r.Stats.KernelHidden = hidden
+	r.stats.KernelHidden = hidden
+	if !r.o.NoBPF {
+		if err := s.bpf(); err != nil {
+			return err
+		}
+	}
+	if r.o.AllCgroups {
+		if err := s.cgroups(); err != nil {
+			return err
+		}
+	}
 	switch {
 	case r.o.hasTask():
 		done := map[int]bool{}
@@ -560,43 +846,63 @@ func (r *Recorder) begin(out *os.File) error {
 			}
 		}
 	case r.o.hasCPU():
-		if err := s.all(); err != nil {
-			return err
-		}
+		return s.all()
 	default:
-		if err := s.process(r.cmd.pid()); err != nil {
-			return err
-		}
+		return s.process(r.cmd.pid())
 	}
-	if err := r.w.WriteRaw(bare(perfdata.RecordFinishedInit)); err != nil {
-		return err
-	}
-	return r.w.Flush()
+	return nil
 }
 
-// end reads what is left, and what was lost.
-func (r *Recorder) end() error {
-	if err := r.drain(); err != nil {
+// end reads what is left, and what was lost, and completes the file.
+func (r *recorder) end() error {
+	if r.file == nil {
+		return nil
+	}
+	if err := r.drain(true); err != nil {
 		return err
 	}
-	for _, c := range r.open {
+	if r.lost == nil {
+		r.lost = make([]uint64, len(r.open))
+	}
+	for i, c := range r.open {
 		n, ok := c.lost(r.list[c.event].attr.ReadFormat)
-		if !ok || n == 0 {
+		if !ok || n <= r.lost[i] {
 			continue
 		}
-		r.Stats.Lost += n
+		n, r.lost[i] = n-r.lost[i], n
+		r.stats.Lost += n
 		rec := &perfdata.Lost{Meta: meta(perfdata.RecordLostSamples, 0), Count: n}
-		rec.ID = c.id
+		rec.ID, rec.CPU = c.id, int32(c.cpu)
 		b, err := perfdata.AppendRecord(nil, rec, &r.list[c.event].attr, nativeBig)
 		if err != nil {
 			return err
 		}
-		if err := r.w.WriteRaw(b); err != nil {
+		if err := r.file.write(b); err != nil {
 			return err
 		}
 	}
-	if err := r.features(); err != nil {
+	if err := r.file.checkpoint(); err != nil {
 		return err
 	}
-	return r.w.Close()
+	if z := r.file.z; z != nil {
+		r.stats.Compressed += z.got
+	}
+	if !r.o.Pipe && seekable(r.out) {
+		if err := r.features(); err != nil {
+			return err
+		}
+		if t := r.file.table.records; len(t) > 0 && !r.o.NoBuildID {
+			if err := r.file.w.SetFeature(perfdata.FeatureBuildID, perfdata.BuildIDTable{Records: t}); err != nil {
+				return err
+			}
+		}
+		if t := r.file.samples; t.First != 0 {
+			if err := r.file.w.SetFeature(perfdata.FeatureSampleTime, t); err != nil {
+				return err
+			}
+		}
+	}
+	err := r.file.w.Close()
+	r.stats.Size = r.file.w.Offset()
+	return err
 }

@@ -101,7 +101,8 @@ type ring struct {
 	head *uint64 // in mem
 	tail *uint64
 	pos  uint64 // read up to here
-	lost uint64 // bytes overwritten, of a ring that is not read in time
+
+	backward bool // the newest record stands first, and the oldest are overwritten
 }
 
 // Places in struct perf_event_mmap_page.
@@ -128,36 +129,61 @@ func mapRing(fd, pages int, readOnly bool) (*ring, error) {
 		return nil, fmt.Errorf("ring of %d pages: %w", pages, err)
 	}
 	return &ring{
-		fd: fd, mem: mem, data: mem[size:],
+		fd: fd, mem: mem, data: mem[size:], backward: readOnly,
 		head: (*uint64)(unsafe.Pointer(&mem[pageDataHead])),
 		tail: (*uint64)(unsafe.Pointer(&mem[pageDataTail])),
 	}, nil
 }
 
-// read gives what is in the ring to take, in one or two pieces, as records end
-// where they may, and then to the kernel for reuse.
-func (r *ring) read(take func([]byte)) int {
+// read gives what is in the ring to take, in two pieces if it goes on at the
+// begin, and then to the kernel for reuse.
+func (r *ring) read(take func(first, second []byte) error) (int, error) {
 	head := atomic.LoadUint64(r.head)
 	n := head - r.pos
 	if n == 0 {
-		return 0
+		return 0, nil
 	}
 	mask := uint64(len(r.data) - 1)
 	from, to := r.pos&mask, head&mask
+	var err error
 	if from < to {
-		take(r.data[from:to])
+		err = take(r.data[from:to], nil)
 	} else {
-		take(r.data[from:])
-		take(r.data[:to])
+		err = take(r.data[from:], r.data[:to])
 	}
 	r.pos = head
 	atomic.StoreUint64(r.tail, head)
-	return int(n)
+	return int(n), err
 }
 
-// full reports what share of the ring waits to be read, in percent.
-func (r *ring) full() int {
-	return int(100 * (atomic.LoadUint64(r.head) - r.pos) / uint64(len(r.data)))
+// readBackward gives the newest records to take, the newest first, as many as
+// are whole. The kernel writes no others meanwhile.
+func (r *ring) readBackward(take func(first, second []byte) error) (int, error) {
+	if err := unix.IoctlSetInt(r.fd, unix.PERF_EVENT_IOC_PAUSE_OUTPUT, 1); err != nil {
+		return 0, fmt.Errorf("ring: %w", err)
+	}
+	defer unix.IoctlSetInt(r.fd, unix.PERF_EVENT_IOC_PAUSE_OUTPUT, 0)
+	head := atomic.LoadUint64(r.head)
+	size := uint64(len(r.data))
+	mask := size - 1
+	n := uint64(0)
+	for head+n != r.pos && n+8 <= size { // r.pos is where it was read up to before
+		at := (head + n) & mask
+		rec := uint64(recordSize(r.data[at:]))
+		if rec < 8 || n+rec > size {
+			break
+		}
+		n += rec
+	}
+	r.pos = head
+	if n == 0 {
+		return 0, nil
+	}
+	from, to := head&mask, (head+n)&mask
+	if from < to {
+		return int(n), take(r.data[from:to], nil)
+	}
+	return int(n), take(r.data[from:], r.data[:to])
 }
 
 func (r *ring) close() { unix.Munmap(r.mem) }

@@ -31,7 +31,7 @@ type synth struct {
 
 	data       bool // mappings of data too
 	namespaces bool
-	id         func(m *perfdata.Mmap) buildid.ID // "" if it cannot be had; nil: nobody asks
+	id         func(mapping) buildid.ID // "" if it cannot be had; nil: nobody asks
 }
 
 func (s *synth) write(r perfdata.Record) error {
@@ -45,6 +45,16 @@ func (s *synth) write(r perfdata.Record) error {
 
 func meta(t perfdata.Type, misc uint16) perfdata.Meta {
 	return perfdata.Meta{Type: t, Misc: misc, SampleID: perfdata.SampleID{}}
+}
+
+// index writes which counter an id is of, in as many records as that takes.
+func (s *synth) index(x *perfdata.IDIndex) error {
+	for all := range slices.Chunk(x.Entries, 2000) {
+		if err := s.write(&perfdata.IDIndex{Meta: x.Meta, Entries: all}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // kernel writes the mappings of the kernel and its modules. Where the kernel
@@ -207,10 +217,11 @@ func (s *synth) maps(pid int) error {
 		if r.Prot&unix.PROT_EXEC == 0 {
 			r.Misc |= perfdata.MiscMmapData
 		}
-		if s.id != nil && r.Ino != 0 {
-			if id := s.id(r); id != "" {
+		if s.id != nil && r.Prot&unix.PROT_EXEC != 0 {
+			if id := s.id(mapping{pid: pid, start: r.Start, end: r.Start + r.Len, maj: r.Maj, min: r.Min, ino: r.Ino, name: r.Name}); id != "" {
 				r.BuildID = id
 				r.Misc |= perfdata.MiscMmapBuildID
+				r.Maj, r.Min, r.Ino = 0, 0, 0
 			}
 		}
 		if err := s.write(r); err != nil {

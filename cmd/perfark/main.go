@@ -25,6 +25,7 @@ import (
 
 // commands are the constructors of all commands, in the order of the help.
 var commands = []func(*app) *cobra.Command{
+	newRecordCmd,
 	newArchiveCmd,
 	newVerifyCmd,
 	newUnpackCmd,

@@ -20,12 +20,19 @@ func perfArgs(root *cobra.Command, args []string) []string {
 	fs.AddFlagSet(cmd.Flags())
 	fs.AddFlagSet(cmd.InheritedFlags())
 	var out []string
+	named := false // the word that names the command has been seen
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		if arg == "--" {
 			return append(out, args[i:]...)
 		}
 		f, next := flagAt(fs, &arg)
+		if f == nil && cmd.Annotations[untilWord] != "" && !strings.HasPrefix(arg, "-") {
+			if named {
+				return append(append(out, "--"), args[i:]...)
+			}
+			named = true
+		}
 		switch {
 		case f == nil:
 			out = append(out, arg)
@@ -48,11 +55,14 @@ func perfArgs(root *cobra.Command, args []string) []string {
 	return out
 }
 
-// Annotations: of commands whose flags are perf's, and of flags whose value
-// may be left out.
+// Annotations: of commands whose flags are perf's, of those that take all from
+// the first word on as the command line of another program, of flags whose
+// value may be left out, and of those whose value then stands in the same word.
 const (
 	likePerf      = "like perf"
+	untilWord     = "until a word"
 	optionalValue = "value may be left out"
+	stickyValue   = "value in the same word"
 )
 
 // canBe reports whether a word can be the value of a flag.
@@ -90,6 +100,10 @@ func flagAt(fs *pflag.FlagSet, arg *string) (f *pflag.Flag, next bool) {
 		f = fs.ShorthandLookup((*arg)[j : j+1])
 		if f == nil {
 			return nil, false
+		}
+		if rest := (*arg)[j+1:]; rest != "" && rest[0] >= '0' && rest[0] <= '9' && f.Annotations[stickyValue] != nil {
+			*arg = (*arg)[:j+1] + "=" + rest
+			return f, false
 		}
 		if takesNext(f) {
 			rest := (*arg)[j+1:]

@@ -5,12 +5,17 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
 
 // grace is how long a command may take to stop after a signal.
 const grace = 900 * time.Millisecond
+
+// patient is set by a command that completes what it has begun, however long
+// that takes: only a second signal makes it go.
+var patient atomic.Bool
 
 // temps are the names of files to remove if the process has to go before the
 // command that made them can.
@@ -62,9 +67,13 @@ func notify() (context.Context, func()) {
 		cancel(&signalError{sig})
 		timer := time.NewTimer(grace)
 		defer timer.Stop()
+		over := timer.C
+		if patient.Load() {
+			over = nil
+		}
 		select {
 		case <-sigs:
-		case <-timer.C:
+		case <-over:
 		case <-done:
 			return
 		}

@@ -1,0 +1,282 @@
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/perfark/perfark/buildid"
+	"github.com/perfark/perfark/perfdata"
+)
+
+// A sink is a file, or a pipe, that records go to. It looks at each on the
+// way: it counts, notes the Build IDs of mappings, and adds those that the
+// kernel did not have.
+type sink struct {
+	w      *perfdata.Writer
+	z      *compressor // nil: records are plain
+	stats  *Stats
+	ids    *identities // nil: no ids are taken
+	timeAt int         // of the time in samples; 0: they have none
+	tmp    []byte
+
+	samples perfdata.SampleTimes
+	table   idTable
+}
+
+// A record is at most this long.
+const maxRecord = 1 << 16
+
+// take takes records that stand in a ring: first, and then second, as a record
+// may begin at the end of the ring and go on at its begin.
+func (s *sink) take(first, second []byte) error {
+	for len(first) > 0 {
+		n, err := s.whole(first)
+		if err != nil {
+			return err
+		}
+		first = first[n:]
+		if len(first) == 0 {
+			break
+		}
+		s.tmp = append(append(s.tmp[:0], first...), second[:min(len(second), maxRecord)]...)
+		size := recordSize(s.tmp)
+		if size < 8 || size > len(s.tmp) || size < len(first) {
+			return fmt.Errorf("ring: a record of %d bytes where %d are left", size, len(first)+len(second))
+		}
+		if _, err := s.whole(s.tmp[:size]); err != nil {
+			return err
+		}
+		second = second[size-len(first):]
+		first = nil
+	}
+	n, err := s.whole(second)
+	if err == nil && n < len(second) {
+		err = fmt.Errorf("ring: a record of %d bytes where %d are left", recordSize(second[n:]), len(second)-n)
+	}
+	return err
+}
+
+func recordSize(b []byte) int {
+	if len(b) < 8 {
+		return 0
+	}
+	return int(binary.NativeEndian.Uint16(b[6:]))
+}
+
+// whole takes the records that are whole, and returns their length.
+func (s *sink) whole(b []byte) (int, error) {
+	from, at := 0, 0
+	for len(b)-at >= 8 {
+		size := recordSize(b[at:])
+		if size < 8 || size > len(b)-at {
+			break
+		}
+		rec := b[at : at+size]
+		switch perfdata.Type(binary.NativeEndian.Uint32(rec)) {
+		case perfdata.RecordSample:
+			s.sample(rec)
+		case perfdata.RecordMmap2:
+			if changed := s.mmap2(rec); changed != nil {
+				if err := s.write(b[from:at]); err != nil {
+					return at, err
+				}
+				if err := s.write(changed); err != nil {
+					return at, err
+				}
+				from = at + size
+			}
+		case perfdata.RecordLost:
+			if size >= 24 {
+				s.stats.Gaps++
+				s.stats.LostRecords += binary.NativeEndian.Uint64(rec[16:])
+			}
+		case perfdata.RecordThrottle:
+			s.stats.Throttled++
+		}
+		at += size
+	}
+	return at, s.write(b[from:at])
+}
+
+func (s *sink) sample(rec []byte) {
+	s.stats.Samples++
+	if s.timeAt == 0 || len(rec) < s.timeAt+8 {
+		return
+	}
+	t := binary.NativeEndian.Uint64(rec[s.timeAt:])
+	if t == 0 {
+		return
+	}
+	if s.samples.First == 0 || t < s.samples.First {
+		s.samples.First = t
+	}
+	s.samples.Last = max(s.samples.Last, t)
+}
+
+// Places in PERF_RECORD_MMAP2.
+const (
+	mmapPID   = 8
+	mmapStart = 16
+	mmapLen   = 24
+	mmapUnion = 40
+	mmapProt  = 64
+	mmapName  = 72
+)
+
+// mmap2 notes what a mapping is of. If its id had to be found out it returns
+// the record with the id in it.
+func (s *sink) mmap2(rec []byte) []byte {
+	if len(rec) <= mmapName || s.ids == nil {
+		return nil
+	}
+	name, _, ok := bytes.Cut(rec[mmapName:], []byte{0})
+	if !ok {
+		return nil
+	}
+	misc := binary.NativeEndian.Uint16(rec[4:])
+	mode := misc & perfdata.MiscCPUModeMask
+	if misc&perfdata.MiscMmapBuildID != 0 {
+		n := min(int(rec[mmapUnion]), 20)
+		s.table.add(mode, string(name), buildid.ID(rec[mmapUnion+4:mmapUnion+4+n]))
+		return nil
+	}
+	if mode != perfdata.CPUModeUser || binary.NativeEndian.Uint32(rec[mmapProt:])&protExec == 0 {
+		return nil
+	}
+	u64 := func(at int) uint64 { return binary.NativeEndian.Uint64(rec[at:]) }
+	id := s.ids.of(mapping{
+		pid: int(int32(binary.NativeEndian.Uint32(rec[mmapPID:]))), start: u64(mmapStart), end: u64(mmapStart) + u64(mmapLen), name: string(name),
+		maj: binary.NativeEndian.Uint32(rec[mmapUnion:]), min: binary.NativeEndian.Uint32(rec[mmapUnion+4:]), ino: u64(mmapUnion + 8), gen: u64(mmapUnion + 16),
+	})
+	if id == "" {
+		return nil
+	}
+	s.table.add(mode, string(name), id)
+	out := slices.Clone(rec)
+	binary.NativeEndian.PutUint16(out[4:], misc|perfdata.MiscMmapBuildID)
+	clear(out[mmapUnion:mmapProt])
+	n := copy(out[mmapUnion+4:mmapProt], id[:min(len(id), 20)])
+	out[mmapUnion] = byte(n)
+	return out
+}
+
+const protExec = 4
+
+// write writes records of which nothing is to be found out any more.
+func (s *sink) write(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	if s.z != nil {
+		return s.z.write(b, s.w.WriteRaw)
+	}
+	return s.w.WriteRaw(b)
+}
+
+// emit takes one record that we wrote.
+func (s *sink) emit(rec []byte) error { return s.take(rec, nil) }
+
+// checkpoint makes what there is by now a recording that can be read.
+func (s *sink) checkpoint() error {
+	if s.z != nil {
+		if err := s.z.flush(s.w.WriteRaw); err != nil {
+			return err
+		}
+	}
+	return s.w.Checkpoint()
+}
+
+// A compressor makes records of compressed records: one stream of zstd, that
+// each is a piece of.
+type compressor struct {
+	enc     *zstd.Encoder
+	out     bytes.Buffer
+	rest    []byte
+	in, got uint64 // bytes
+}
+
+// compressedPiece is how much becomes one record: so much that it fits when it
+// cannot be compressed.
+const compressedPiece = 48 << 10
+
+func newCompressor(level int) (*compressor, error) {
+	z := &compressor{}
+	var err error
+	z.enc, err = zstd.NewWriter(&z.out, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(1<<20), zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
+	return z, err
+}
+
+func (z *compressor) write(b []byte, emit func([]byte) error) error {
+	for len(b) > 0 {
+		n := min(len(b), compressedPiece-len(z.rest))
+		z.rest = append(z.rest, b[:n]...)
+		b = b[n:]
+		if len(z.rest) == compressedPiece {
+			if err := z.flush(emit); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (z *compressor) flush(emit func([]byte) error) error {
+	if len(z.rest) == 0 {
+		return nil
+	}
+	z.out.Reset()
+	z.out.Write(make([]byte, 8))
+	if _, err := z.enc.Write(z.rest); err != nil {
+		return err
+	}
+	if err := z.enc.Flush(); err != nil {
+		return err
+	}
+	b := z.out.Bytes()
+	if len(b) >= maxRecord {
+		return fmt.Errorf("compressed records: %d bytes became %d", len(z.rest), len(b))
+	}
+	binary.NativeEndian.PutUint32(b, uint32(perfdata.RecordCompressed))
+	binary.NativeEndian.PutUint16(b[6:], uint16(len(b)))
+	z.in += uint64(len(z.rest))
+	z.got += uint64(len(b))
+	z.rest = z.rest[:0]
+	return emit(b)
+}
+
+// An idTable is the table of Build IDs in a header: what was mapped, in the
+// order in which it first was.
+type idTable struct {
+	at      map[string]int
+	records []*perfdata.BuildIDRecord
+}
+
+// add notes what a name stands for. If that changes, as for a file that was
+// replaced, the last is in the table, which has names alone; the mappings have
+// each their own.
+func (t *idTable) add(mode uint16, name string, id buildid.ID) {
+	if i, ok := t.at[name]; ok {
+		t.records[i].BuildID = id
+		return
+	}
+	r := &perfdata.BuildIDRecord{MachinePID: -1, BuildID: id, Name: strings.TrimSuffix(name, "_text")}
+	r.Misc = mode | perfdata.MiscBuildIDSize
+	if t.at == nil {
+		t.at = map[string]int{}
+	}
+	t.at[name] = len(t.records)
+	t.records = append(t.records, r)
+}
+
+// seekable reports whether what is in a file can be changed later.
+func seekable(f *os.File) bool {
+	st, err := f.Stat()
+	return err == nil && st.Mode().IsRegular()
+}
