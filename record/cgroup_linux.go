@@ -66,7 +66,7 @@ func (r *recorder) cgroups() (closeAll func(), err error) {
 				name = r.o.Cgroups[i]
 			}
 		}
-		if name == "" || r.o.tracksOnly(&r.list[i]) {
+		if name == "" || r.list[i].added {
 			continue
 		}
 		if open[name] == nil {

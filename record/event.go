@@ -36,6 +36,8 @@ type Event struct {
 	Group                                 string
 
 	tracepoint string // SYSTEM:NAME
+	modified   bool   // it has modifiers of its own
+	implicit   bool   // nobody named it
 }
 
 // Software events (enum perf_sw_ids) that have a part in recording.
@@ -282,6 +284,7 @@ func (p *eventParser) modifyFrom(first int, mods string) error {
 		}
 		if mods != "" {
 			p.events[i].Name += ":" + mods
+			p.events[i].modified = true
 		}
 	}
 	return nil
@@ -479,7 +482,6 @@ func (h Host) pmuEvent(pmu, terms string) (Event, error) {
 		e.Type = uint32(n)
 	} else if named, ok := h.named(pmu); ok { // cycles/period=1000/
 		e.Type, e.Config = named.Type, named.Config
-		e.Name = pmu
 		dir = ""
 	} else {
 		return e, fmt.Errorf("there is no PMU %q on this host", pmu)
@@ -564,6 +566,9 @@ func (e *Event) term(key, value string, has bool) (known bool, err error) {
 		e.Name = strings.Trim(value, "'")
 		return true, nil
 	case "call-graph":
+		if _, err := ParseCallgraph(value); err != nil && value != "no" {
+			return true, err
+		}
 		e.Callgraph = value
 		return true, nil
 	case "time":

@@ -66,7 +66,7 @@ type Options struct {
 
 	Address, PhysAddr, DataPageSize, CodePageSize bool
 	Weight, Transaction, SampleCPU, RunningTime   bool
-	DataSrc, IntrRegs, UserRegs                   bool
+	IntrRegs, UserRegs                            bool
 	NoTime, NoPeriod, AlwaysPeriod, Raw           bool
 	Stat                                          bool // what each thread counted, when it ends
 	NoSamples                                     bool // what is mapped and started, but no samples
@@ -113,6 +113,10 @@ func (o *Options) hasCPU() bool { return o.All || len(o.CPUs) > 0 || len(o.Cgrou
 
 func (o *Options) hasTask() bool { return len(o.PIDs)+len(o.TIDs)+len(o.UIDs) > 0 }
 
+// address reports whether samples have the address of data. As with perf they
+// have if they have a copy of the stack.
+func (o *Options) address() bool { return o.Address || o.Callgraph.Mode == CallgraphDWARF }
+
 // check finds what cannot be asked for.
 func (o *Options) check() error {
 	if !o.hasCPU() && !o.hasTask() && len(o.Command) == 0 {
@@ -138,6 +142,7 @@ type wanted struct {
 	Event
 	attr     perfdata.Attr
 	tracking bool // its rings get mmap, comm, fork and exit
+	added    bool // for tracking alone: nobody asked for it
 	cgroup   int  // descriptor of the one that is recorded; -1: any
 }
 
@@ -156,7 +161,7 @@ func (o *Options) configure(regs regMasks) []wanted {
 	if o.hasCPU() || o.Delay != 0 || o.Overwrite {
 		// An event that counts nothing on all processors: it sees what is
 		// mapped where no event of the list is open, or not yet enabled.
-		list = append(list, wanted{Event: Event{Name: "dummy:HG", Type: perfdata.TypeSoftware, Config: swDummy, Leader: len(list), Period: 1}, tracking: true, cgroup: -1})
+		list = append(list, wanted{Event: Event{Name: "dummy:HG", Type: perfdata.TypeSoftware, Config: swDummy, Leader: len(list), Host: true, Guest: true}, tracking: true, added: true, cgroup: -1})
 	} else {
 		list[0].tracking = true
 	}
@@ -230,12 +235,12 @@ func (o *Options) configureOne(list []wanted, i int, regs regMasks) {
 	}
 	o.fields(w, regs, sample)
 	if dummy {
-		a.SampleType &^= perfdata.SampleBranchStack | perfdata.SampleRegsIntr | perfdata.SampleRegsUser
+		a.SampleType &^= perfdata.SampleBranchStack
 	}
 	if o.Stat {
 		set(true, perfdata.FlagInheritStat)
 	}
-	set(o.Overwrite && !o.tracksOnly(w), perfdata.FlagWriteBackward)
+	set(o.Overwrite && !w.added, perfdata.FlagWriteBackward)
 	if o.RunningTime || o.Stat {
 		a.ReadFormat |= perfdata.ReadEnabled | perfdata.ReadRunning
 	}
@@ -246,15 +251,15 @@ func (o *Options) configureOne(list []wanted, i int, regs regMasks) {
 		perfdata.FlagKsymbol)
 	set(track && !o.NoBPF, perfdata.FlagBPFEvent)
 	set(track && !o.NoBuildID, perfdata.FlagBuildID)
-	set(track && o.Address, perfdata.FlagMmapData)
+	set(track && o.address(), perfdata.FlagMmapData)
 	set(track && o.Namespaces, perfdata.FlagNamespaces)
 	set(track && o.AllCgroups, perfdata.FlagCgroup)
 	set(track && o.Switches, perfdata.FlagContextSwitch)
 	sample(o.AllCgroups, perfdata.SampleCgroup)
 
-	immediate := o.tracksOnly(w) // it sees what is mapped from the start
+	immediate := w.added && (o.hasCPU() || o.hasTask()) // it sees what is mapped from the start
 	set(leader && !immediate, perfdata.FlagDisabled)
-	set(leader && !immediate && !o.hasCPU() && !o.hasTask() && o.Delay == 0, perfdata.FlagEnableOnExec)
+	set(leader && !immediate && !o.hasCPU() && !o.hasTask() && (o.Delay == 0 || w.added), perfdata.FlagEnableOnExec)
 	set(w.Pinned, perfdata.FlagPinned)
 	set(w.Exclusive, perfdata.FlagExclusive)
 	set(w.Idle, perfdata.FlagExcludeIdle)
@@ -265,9 +270,6 @@ func (o *Options) configureOne(list []wanted, i int, regs regMasks) {
 	w.exclude(o, set)
 }
 
-// tracksOnly reports whether an event is the one that was added for mappings.
-func (o *Options) tracksOnly(w *wanted) bool { return w.tracking && w.isDummy() }
-
 // exclude says in which modes an event does not count.
 func (w *wanted) exclude(o *Options, set func(bool, perfdata.AttrFlags)) {
 	if w.User || w.Kernel || w.Hypervisor {
@@ -275,12 +277,12 @@ func (w *wanted) exclude(o *Options, set func(bool, perfdata.AttrFlags)) {
 		set(!w.Kernel, perfdata.FlagExcludeKernel)
 		set(!w.Hypervisor, perfdata.FlagExcludeHV)
 	}
-	set(o.AllUser, perfdata.FlagExcludeKernel|perfdata.FlagExcludeHV)
-	set(o.AllKernel, perfdata.FlagExcludeUser|perfdata.FlagExcludeHV)
+	set(o.AllUser, perfdata.FlagExcludeKernel)
+	set(o.AllKernel, perfdata.FlagExcludeUser)
 	switch {
 	case w.Guest && !w.Host:
 		set(true, perfdata.FlagExcludeHost)
-	case w.Host && !w.Guest, !w.Guest && !w.tracking && w.Type != perfdata.TypeTracepoint:
+	case w.Host && !w.Guest, !w.Host && !w.Guest && !w.implicit && (!w.modified || w.User || w.Precise > 0):
 		set(true, perfdata.FlagExcludeGuest)
 	}
 	precise := min(w.Precise, 3)
@@ -294,7 +296,7 @@ func (w *wanted) exclude(o *Options, set func(bool, perfdata.AttrFlags)) {
 func (o *Options) rate(w *wanted, leader bool) {
 	a := &w.attr
 	switch {
-	case w.tracking && w.isDummy():
+	case w.added:
 		a.SamplePeriod = 1
 	case w.Freq > 0:
 		a.SamplePeriod, a.Flags = w.Freq, a.Flags|perfdata.FlagFreq
@@ -302,7 +304,7 @@ func (o *Options) rate(w *wanted, leader bool) {
 		a.SamplePeriod = w.Period
 	case o.Period > 0:
 		a.SamplePeriod = o.Period
-	case w.Type == perfdata.TypeTracepoint && !o.FreqGiven:
+	case (w.Type == perfdata.TypeTracepoint || w.Type == perfdata.TypeBreakpoint) && !o.FreqGiven:
 		a.SamplePeriod = 1
 	default:
 		a.SamplePeriod, a.Flags = o.Freq, a.Flags|perfdata.FlagFreq
@@ -310,29 +312,28 @@ func (o *Options) rate(w *wanted, leader bool) {
 	if o.NoSamples {
 		a.SamplePeriod = 0
 	}
-	if w.SampleRead && !leader {
-		a.SamplePeriod, a.Flags = 0, a.Flags&^perfdata.FlagFreq
-	}
 	if (a.Flags.Has(perfdata.FlagFreq) || w.Type == perfdata.TypeTracepoint || o.AlwaysPeriod) && !o.NoPeriod {
 		a.SampleType |= perfdata.SamplePeriod
+	}
+	if w.SampleRead && !leader {
+		a.SamplePeriod, a.Flags = 0, a.Flags&^perfdata.FlagFreq
 	}
 }
 
 // fields sets what the samples of an event hold beyond where and when.
 func (o *Options) fields(w *wanted, regs regMasks, sample func(bool, perfdata.SampleType)) {
 	a := &w.attr
-	sample(o.Address, perfdata.SampleAddr)
+	sample(o.address(), perfdata.SampleAddr|perfdata.SampleDataSrc)
 	sample(o.PhysAddr, perfdata.SamplePhysAddr)
 	sample(o.DataPageSize, perfdata.SampleDataPageSize)
 	sample(o.CodePageSize, perfdata.SampleCodePageSize)
 	sample(o.Weight, perfdata.SampleWeightStruct)
-	sample(o.DataSrc, perfdata.SampleDataSrc)
 	sample(o.Transaction, perfdata.SampleTransaction)
-	if o.IntrRegs {
+	if o.IntrRegs && !w.isDummy() {
 		sample(true, perfdata.SampleRegsIntr)
 		a.SampleRegsIntr = regs.intr
 	}
-	if o.UserRegs {
+	if o.UserRegs && !w.isDummy() {
 		sample(true, perfdata.SampleRegsUser)
 		a.SampleRegsUser = regs.user
 	}
@@ -341,6 +342,11 @@ func (o *Options) fields(w *wanted, regs regMasks, sample func(bool, perfdata.Sa
 		a.BranchSampleType = o.Branch
 	}
 	cg := o.Callgraph
+	if own, err := ParseCallgraph(w.Callgraph); err == nil {
+		cg = own
+	} else if w.Callgraph == "no" {
+		return
+	}
 	if cg.Mode == CallgraphNone {
 		return
 	}

@@ -193,7 +193,7 @@ func (r *recorder) fallback(w *wanted, err error) (said string, ok bool) {
 		for i := range r.list {
 			l := &r.list[i]
 			l.attr.Flags |= perfdata.FlagExcludeKernel | perfdata.FlagExcludeHV
-			if sep := ":"; !r.o.tracksOnly(l) {
+			if sep := ":"; !l.added {
 				if strings.Contains(l.Name, ":") {
 					sep = ""
 				}
@@ -260,6 +260,9 @@ func (r *recorder) openAll() error {
 		if !ok && (errno == unix.ENOENT || errno == unix.ENODEV || errno == unix.EOPNOTSUPP) && w.Type == perfdata.TypeHardware && w.Config == 0 {
 			w.Type, w.Config = perfdata.TypeSoftware, swCPUClock
 			w.attr.Type, w.attr.Config = w.Type, w.Config
+			if w.PreciseMax {
+				w.attr.Flags |= perfdata.FlagPreciseIP
+			}
 			w.Name = strings.Replace(strings.Replace(w.Name, "cpu-cycles", "cpu-clock", 1), "cycles", "cpu-clock", 1)
 			said, ok = "this machine has no counter of cycles: cpu-clock, a timer, takes its place, which does not see code that runs with interrupts off", true
 		}
@@ -345,7 +348,7 @@ func (r *recorder) tryOpen() (*wanted, error) {
 				}
 				flags := uintptr(0)
 				on := tid
-				if w.cgroup >= 0 && !r.o.tracksOnly(w) {
+				if w.cgroup >= 0 && !w.added {
 					flags, on = unix.PERF_FLAG_PID_CGROUP, w.cgroup
 				}
 				fd, err := openCounter(&w.attr, on, cpu, leader, flags)
@@ -476,9 +479,8 @@ func (r *recorder) loop(ctx context.Context, ended <-chan struct{}) error {
 			} else if events[i].Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 				unix.EpollCtl(r.epoll, unix.EPOLL_CTL_DEL, r.open[events[i].Fd].fd, nil)
 				gone++
-			} else {
-				woken = 1
 			}
+			woken = 1
 		}
 		r.stats.Wakeups += woken
 		if delayed && time.Since(begun) >= r.o.Delay {
@@ -568,7 +570,7 @@ func Run(ctx context.Context, out *os.File, o Options, note func(format string, 
 func (r *recorder) settle() error {
 	o := &r.o
 	if len(o.Events) == 0 {
-		o.Events = []Event{{Name: "cycles", Type: perfdata.TypeHardware, PreciseMax: true}}
+		o.Events = []Event{{Name: "cycles:ppp", Type: perfdata.TypeHardware, PreciseMax: true, implicit: true}}
 	}
 	if o.hasTask() && (o.All || len(o.CPUs) > 0) {
 		r.note("processes, threads and users are what is recorded, not processors")
@@ -577,7 +579,7 @@ func (r *recorder) settle() error {
 	if o.Freq == 0 && o.Period == 0 {
 		o.Freq = 4000
 	}
-	o.NoInherit = o.NoInherit || o.PerThread
+	o.NoInherit = o.NoInherit || o.PerThread || len(o.TIDs) > 0
 	if o.Pages == 0 {
 		o.Pages = defaultRing / os.Getpagesize()
 	}
@@ -789,7 +791,7 @@ func (r *recorder) timeAt() int {
 // targetRecords writes what was there before: which counters there are, the
 // kernel, threads, their mappings.
 func (r *recorder) targetRecords(index *perfdata.IDIndex) error {
-	s := &synth{proc: "/proc", attr: &r.list[0].attr, big: nativeBig, emit: r.file.emit, data: r.o.Address, namespaces: r.o.Namespaces}
+	s := &synth{proc: "/proc", attr: &r.list[0].attr, big: nativeBig, emit: r.file.emit, data: r.o.address(), namespaces: r.o.Namespaces}
 	if r.ids != nil {
 		s.id = r.ids.of
 	}
@@ -848,7 +850,7 @@ func (r *recorder) targetRecords(index *perfdata.IDIndex) error {
 	case r.o.hasCPU():
 		return s.all()
 	default:
-		return s.process(r.cmd.pid())
+		return s.waiting(r.cmd.pid())
 	}
 	return nil
 }

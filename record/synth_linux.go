@@ -31,6 +31,7 @@ type synth struct {
 
 	data       bool // mappings of data too
 	namespaces bool
+	noMaps     bool
 	id         func(mapping) buildid.ID // "" if it cannot be had; nil: nobody asks
 }
 
@@ -130,6 +131,14 @@ func (s *synth) process(pid int) error {
 	return nil
 }
 
+// waiting writes a process that is to become the command. What it has mapped
+// is of no account: events begin with its exec.
+func (s *synth) waiting(pid int) error {
+	s.noMaps = true
+	defer func() { s.noMaps = false }()
+	return s.process(pid)
+}
+
 // thread writes what a thread is, and with the first one of a process its
 // mappings.
 func (s *synth) thread(pid, tid int) error {
@@ -152,7 +161,7 @@ func (s *synth) thread(pid, tid int) error {
 	if err := s.write(&perfdata.Comm{Meta: meta(perfdata.RecordComm, 0), CommPID: int32(pid), CommTID: int32(tid), Name: name}); err != nil {
 		return err
 	}
-	if pid != tid {
+	if pid != tid || s.noMaps {
 		return nil
 	}
 	return s.maps(pid)

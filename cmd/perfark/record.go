@@ -34,31 +34,31 @@ type recordCmd struct {
 	*app
 	o record.Options
 
-	events      []string
-	freq        string
-	cpus        string
-	pids        []string
-	tids        []string
-	users       []string
-	cgroups     []string
-	g           bool
-	callGraph   string
-	branchAny   bool
-	branches    []string
-	output      string
-	pages       string
-	compress    string
-	delay       int64
-	clock       string
-	maxSize     sizeValue
-	switches    string
-	maxFiles    int
-	stamp       bool
-	periodGiven *bool
-	time        bool
-	noCache     bool
-	allIDs      bool
-	boundary    bool
+	events                                 []string
+	freq                                   string
+	cpus                                   string
+	pids                                   []string
+	tids                                   []string
+	users                                  []string
+	cgroups                                []string
+	g                                      bool
+	callGraph                              string
+	branchAny                              bool
+	branches                               []string
+	output                                 string
+	pages                                  string
+	compress                               string
+	delay                                  int64
+	clock                                  string
+	maxSize                                sizeValue
+	switches                               string
+	maxFiles                               int
+	stamp                                  bool
+	periodGiven                            *bool
+	time                                   bool
+	cache, inherit, samples, bpf, buildIDs bool
+	allIDs                                 bool
+	boundary                               bool
 }
 
 func newRecordCmd(a *app) *cobra.Command {
@@ -113,7 +113,7 @@ func (c *recordCmd) addTargetFlags(cmd *cobra.Command) {
 	fs.StringSliceVarP(&c.tids, "tid", "t", nil, "record the threads `TID,…`")
 	fs.StringSliceVarP(&c.users, "uid", "u", nil, "record the processes of the users `USER,…`, by name or number")
 	fs.StringSliceVarP(&c.cgroups, "cgroup", "G", nil, "record the cgroup `NAME` alone; with several, the first event that of the first, and so on")
-	addSwitch(fs, &o.NoInherit, "no-inherit", "i", false, "do not record what the target starts")
+	addSwitch(fs, &c.inherit, "no-inherit", "i", true, "do not record what the target starts")
 	addSwitch(fs, &o.PerThread, "per-thread", "", false, "have a buffer for each thread, not for each processor")
 	addSwitch(fs, &o.Group, "group", "", false, "make all events one group")
 	addSwitch(fs, &o.AllUser, "all-user", "", false, "record user space alone")
@@ -142,15 +142,15 @@ func (c *recordCmd) addSampleFlags(cmd *cobra.Command) {
 	addSwitch(fs, &o.SampleCPU, "sample-cpu", "", false, "record the processor of each sample")
 	addSwitch(fs, &c.time, "timestamp", "T", true, "record the time of each sample")
 	addSwitch(fs, &o.Stat, "stat", "s", false, "record what each thread counted")
-	addSwitch(fs, &o.NoSamples, "no-samples", "n", false, "record no samples, only what is mapped and started")
+	addSwitch(fs, &c.samples, "no-samples", "n", true, "record no samples, only what is mapped and started")
 	addSwitch(fs, &o.RunningTime, "running-time", "", false, "record how long counters were on with :S events")
 	addSwitch(fs, &o.Namespaces, "namespaces", "", false, "record namespaces")
 	addSwitch(fs, &o.AllCgroups, "all-cgroups", "", false, "record cgroups, and that of each sample")
 	addSwitch(fs, &o.Switches, "switch-events", "", false, "record context switches")
-	addSwitch(fs, &o.NoBPF, "no-bpf-event", "", false, "do not record BPF programs")
+	addSwitch(fs, &c.bpf, "no-bpf-event", "", true, "do not record BPF programs")
 	fs.StringVarP(&c.clock, "clockid", "k", "", "take the times of `CLOCK`: mono, raw, real, boot, tai")
-	addSwitch(fs, &o.NoBuildID, "no-buildid", "B", false, "take no Build IDs")
-	addSwitch(fs, &c.noCache, "no-buildid-cache", "N", false, "accepted as perf has it: files are never copied to ~/.debug")
+	addSwitch(fs, &c.buildIDs, "no-buildid", "B", true, "take no Build IDs")
+	addSwitch(fs, &c.cache, "no-buildid-cache", "N", true, "accepted as perf has it: files are never copied to ~/.debug")
 	addSwitch(fs, &c.allIDs, "buildid-all", "", false, "accepted as perf has it: Build IDs are taken of all that is mapped")
 	addSwitch(fs, &c.allIDs, "buildid-mmap", "", false, "accepted as perf has it: Build IDs are taken when a file is mapped")
 	addSwitch(fs, &c.boundary, "timestamp-boundary", "", false, "accepted as perf has it: the times of the first and last sample are always noted")
@@ -248,6 +248,7 @@ func (c *recordCmd) options() error {
 	o.Cmdline = commandLine()
 	o.NoPeriod = *c.periodGiven && !o.AlwaysPeriod
 	o.NoTime = !c.time
+	o.NoInherit, o.NoSamples, o.NoBPF, o.NoBuildID = !c.inherit, !c.samples, !c.bpf, !c.buildIDs
 	var err error
 	for _, e := range c.events {
 		list, err := record.Host{}.ParseEvents(e)
