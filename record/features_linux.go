@@ -2,6 +2,7 @@ package record
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -57,6 +58,9 @@ func (r *recorder) features() error {
 	}
 	if c := h.caches(online); len(c) > 0 {
 		set[perfdata.FeatureCache] = perfdata.Caches{Version: 1, Levels: c}
+	}
+	if t, ok := h.memory(); ok {
+		set[perfdata.FeatureMemTopology] = t
 	}
 	if r.o.Branch != 0 || r.o.Callgraph.Mode == CallgraphLBR {
 		set[perfdata.FeatureBranchStack] = []byte{}
@@ -280,7 +284,41 @@ func (h hostFacts) caches(online []int) []perfdata.CacheLevel {
 			}
 		}
 	}
+	slices.SortStableFunc(out, func(a, b perfdata.CacheLevel) int { return cmp.Compare(a.Level, b.Level) })
 	return out
+}
+
+// memory lists which blocks of memory belong to which node.
+func (h hostFacts) memory() (perfdata.MemTopology, bool) {
+	t := perfdata.MemTopology{Version: 1}
+	size, err := strconv.ParseUint(h.line("devices/system/memory/block_size_bytes"), 16, 64)
+	if err != nil {
+		return t, false
+	}
+	t.BlockSize = size
+	nodes, err := ParseCPUs(h.line("devices/system/node/online"))
+	if err != nil {
+		return t, false
+	}
+	for _, n := range nodes {
+		list, err := os.ReadDir(filepath.Join(h.sys, "devices/system/node", fmt.Sprintf("node%d", n)))
+		if err != nil {
+			return t, false
+		}
+		node := perfdata.MemNode{Node: uint64(n)}
+		for _, d := range list {
+			b, ok := strings.CutPrefix(d.Name(), "memory")
+			if i, err := strconv.ParseUint(b, 10, 24); ok && err == nil {
+				for uint64(len(node.Set)) <= i/64 {
+					node.Set = append(node.Set, 0)
+				}
+				node.Set[i/64] |= 1 << (i % 64)
+				node.Size = max(node.Size, i+1)
+			}
+		}
+		t.Nodes = append(t.Nodes, node)
+	}
+	return t, true
 }
 
 // clockTime returns the time of a clock.

@@ -174,7 +174,7 @@ func (o *Options) configure(regs regMasks) []wanted {
 	}
 	for i := range list {
 		a := &list[i].attr
-		if len(list) > 1 {
+		if len(list) > 1 || o.Pipe {
 			if same {
 				a.SampleType |= perfdata.SampleIdentID
 			} else {

@@ -823,7 +823,7 @@ func (r *recorder) targetRecords(index *perfdata.IDIndex) error {
 	if err != nil {
 		return err
 	}
-	r.stats.KernelHidden = hidden
+	r.stats.KernelHidden = hidden && slices.ContainsFunc(r.list, func(w wanted) bool { return !w.added && !w.attr.Flags.Has(perfdata.FlagExcludeKernel) })
 	if !r.o.NoBPF {
 		if err := s.bpf(); err != nil {
 			return err

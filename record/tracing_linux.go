@@ -27,10 +27,11 @@ func (r *recorder) tracing() error {
 	if !r.o.Pipe && seekable(r.out) {
 		return r.file.w.SetFeatureData(perfdata.FeatureTracingData, b)
 	}
+	b = append(b, make([]byte, -len(b)&7)...)
 	if err := r.file.w.Write(&perfdata.TracingData{Meta: meta(perfdata.RecordTracingData, 0), Len: uint32(len(b))}); err != nil {
 		return err
 	}
-	return r.file.w.WriteRaw(append(b, make([]byte, -len(b)&7)...))
+	return r.file.w.WriteRaw(b)
 }
 
 // tracingData describes tracepoints in the layout of trace.dat, version 0.6:

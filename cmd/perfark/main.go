@@ -191,6 +191,9 @@ func (a *app) fail(ctx context.Context, cmd *cobra.Command, err error) int {
 	if err == nil {
 		return exitOK
 	}
+	if done, ok := errors.AsType[*exitError](err); ok && done.err == nil && patient.Load() {
+		return done.code
+	}
 	if sig, ok := errors.AsType[*signalError](context.Cause(ctx)); ok {
 		err = sig
 	} else if errors.Is(err, syscall.EPIPE) && a.out.err != nil {

@@ -200,8 +200,8 @@ func (c *recordCmd) run(ctx context.Context) error {
 		return err
 	}
 	c.losses(st)
-	if context.Cause(ctx) != nil && !st.Ran {
-		return context.Cause(ctx)
+	if err := context.Cause(ctx); err != nil && !st.Ran {
+		return &exitError{code: exitCode(err)} // it was to end, and there is no more to say
 	}
 	if st.Status != 0 {
 		return &exitError{code: st.Status}
@@ -235,7 +235,7 @@ func (c *recordCmd) losses(st *record.Stats) {
 	if st.Throttled > 0 {
 		c.note("the kernel throttled the samples %d times: they took more time than kernel.perf_cpu_time_max_percent allows", st.Throttled)
 	}
-	if st.KernelHidden && !c.o.AllUser {
+	if st.KernelHidden {
 		c.note("the kernel hides its addresses: its frames will have no names")
 		c.hintf("sysctl kernel.kptr_restrict=0, or CAP_SYSLOG, shows them")
 	}
