@@ -296,7 +296,7 @@ func (w *wanted) exclude(o *Options, set func(bool, perfdata.AttrFlags)) {
 func (o *Options) rate(w *wanted, leader bool) {
 	a := &w.attr
 	switch {
-	case w.added:
+	case w.added && !o.FreqGiven && o.Period == 0:
 		a.SamplePeriod = 1
 	case w.Freq > 0:
 		a.SamplePeriod, a.Flags = w.Freq, a.Flags|perfdata.FlagFreq

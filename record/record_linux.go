@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -41,6 +42,7 @@ type recorder struct {
 	note  func(format string, args ...any)
 
 	smaller bool // rings, than was asked for
+	running bool // this is not the first file
 
 	stats Stats
 }
@@ -240,6 +242,7 @@ func paranoidText() string {
 // openAll opens the events on all targets. What the kernel refuses and can be
 // done without is given up, for all of them alike.
 func (r *recorder) openAll() error {
+	r.fewer()
 	for {
 		w, err := r.tryOpen()
 		if err == nil {
@@ -252,9 +255,6 @@ func (r *recorder) openAll() error {
 		var errno unix.Errno
 		if !errors.As(err, &errno) {
 			return err
-		}
-		if errno == unix.EMFILE && (raiseFiles() || r.fewer()) {
-			continue
 		}
 		said, ok := r.fallback(w, errno)
 		if !ok && (errno == unix.ENOENT || errno == unix.ENODEV || errno == unix.EOPNOTSUPP) && w.Type == perfdata.TypeHardware && w.Config == 0 {
@@ -290,26 +290,38 @@ func raiseFiles() bool {
 	return unix.Setrlimit(unix.RLIMIT_NOFILE, &l) == nil
 }
 
-// fewer gives up threads, or else processors, so that what is left fits into
-// the limit of open files.
-func (r *recorder) fewer() bool {
+// spareFiles is how many files are open besides counters, at most.
+const spareFiles = 12
+
+// room reports how many counters may be open.
+func room() int {
 	var l unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
-		return false
+		return math.MaxInt32
 	}
-	fit := (int(l.Cur) - 32) / len(r.list) // targets
+	used := 16
+	if list, err := os.ReadDir("/proc/self/fd"); err == nil {
+		used = len(list)
+	}
+	return int(min(l.Cur, math.MaxInt32)) - used - spareFiles
+}
+
+// fewer gives up threads, or else processors, if there are more than the limit
+// of open files allows.
+func (r *recorder) fewer() {
+	for len(r.tids)*len(r.cpus)*len(r.list) > room() && raiseFiles() {
+	}
+	fit := room() / len(r.list) // targets
 	n, m := len(r.tids), len(r.cpus)
 	switch {
+	case n*m <= fit:
 	case fit >= m && n > 1:
-		r.tids = r.tids[:min(fit/m, n-1)]
+		r.tids = r.tids[:fit/m]
 		r.note("%d of %d threads are recorded: more open files are not allowed; raise ulimit -n", len(r.tids), n)
-	case fit >= 1 && m > 1:
-		r.cpus = r.cpus[:min(fit, m-1)]
+	case fit >= 1 && m > 1 && n == 1:
+		r.cpus = r.cpus[:fit]
 		r.note("%d of %d processors are recorded: more open files are not allowed; raise ulimit -n", len(r.cpus), m)
-	default:
-		return false
 	}
-	return true
 }
 
 // explain says why an event cannot be opened, and what helps.
@@ -535,6 +547,7 @@ func (r *recorder) next() error {
 	if err := r.end(); err != nil {
 		return err
 	}
+	r.running = true
 	f, err := r.o.Switch.Next()
 	if err != nil {
 		return err
@@ -835,6 +848,8 @@ func (r *recorder) targetRecords(index *perfdata.IDIndex) error {
 		}
 	}
 	switch {
+	case r.running: // and so may be what it started
+		return s.all()
 	case r.o.hasTask():
 		done := map[int]bool{}
 		for _, tid := range r.tids {

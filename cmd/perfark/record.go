@@ -229,8 +229,8 @@ func (c *recordCmd) losses(st *record.Stats) {
 	if st.Lost > 0 {
 		c.notef("%d of %d samples were lost: the buffers were full; a larger -m, a lower -F, or -z without a high level help", st.Lost, st.Lost+st.Samples)
 	}
-	if st.LostRecords > 0 {
-		c.notef("%d records were lost in %d gaps, what was mapped or started may be among them; a larger -m helps", st.LostRecords, st.Gaps)
+	if n := st.LostRecords; n > st.Lost {
+		c.notef("%d records that are no samples were lost: what was mapped or started, so that names may be missing; a larger -m helps", n-st.Lost)
 	}
 	if st.Throttled > 0 {
 		c.note("the kernel throttled the samples %d times: they took more time than kernel.perf_cpu_time_max_percent allows", st.Throttled)

@@ -1,0 +1,487 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/perfark/perfark/internal/perftest"
+)
+
+// recordSource burns the processor in leaf, N times a million steps, and ends
+// with STATUS.
+const recordSource = `
+#include <stdlib.h>
+volatile unsigned long x;
+__attribute__((noinline)) void leaf(int n) { for (int i = 0; i < n; i++) x += i * x + 1; }
+__attribute__((noinline)) void mid(int n) { leaf(n); x++; }
+int main(int c, char **v) {
+	int n = atoi(v[1]);
+	for (int i = 0; i < n; i++) mid(1000000);
+	return c > 2 ? atoi(v[2]) : 0;
+}
+`
+
+// A recorder is a directory with a program, burn, to be recorded in it, and
+// perfark.
+type recorder struct {
+	testing.TB
+	dir, bin string
+}
+
+func newRecorder(t *testing.T) *recorder {
+	t.Helper()
+	perftest.NeedTool(t, "perf")
+	perftest.NeedTool(t, "gcc")
+	r := &recorder{TB: t, dir: t.TempDir()}
+	if err := os.Rename(perftest.CC(t, "burn", recordSource, "-O1", "-g", "-fno-omit-frame-pointer"), filepath.Join(r.dir, "burn")); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.bin = filepath.Join(r.dir, "perfark")
+	if err := os.Symlink(self, r.bin); err != nil {
+		t.Fatal(err)
+	}
+	if res := r.record("probe.data", "-e", "cpu-clock", "--", "true"); res.Code != 0 {
+		t.Skipf("NOTICE: no recording is possible here: %s", res.Stderr)
+	}
+	return r
+}
+
+// words splits a command line. A word that has spaces in it is written with ~.
+func words(line string) []string {
+	list := strings.Fields(line)
+	for i := range list {
+		list[i] = strings.ReplaceAll(list[i], "~", " ")
+	}
+	return list
+}
+
+func (r *recorder) record(out string, args ...string) perftest.Result {
+	r.Helper()
+	return perftest.Run(r, r.dir, nil, nil, r.bin, append([]string{"record", "-o", out}, args...)...)
+}
+
+func (r *recorder) perf(args ...string) perftest.Result {
+	r.Helper()
+	return perftest.PerfIn(r, r.dir, r.dir, nil, args...)
+}
+
+// background starts a program that is ended with the test.
+func (r *recorder) background(name string, args ...string) *exec.Cmd {
+	r.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = r.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return cmd
+}
+
+// What is asked of the kernel is what perf record asks for with the same
+// flags, and the exit statuses are perf's.
+func TestRecordAttrs(t *testing.T) {
+	r := newRecorder(t)
+	sleep := strconv.Itoa(r.background("sleep", "60").Process.Pid)
+	for _, flags := range []string{
+		"+-- ./burn 2 3",
+		"-g ./burn 2",
+		"-a -- sleep 0.01",
+		"-c 100000 -a -- sleep 0.01",
+		"-C 0 -F 99 -- sleep 0.01",
+		"-p PID -- sleep 0.01",
+		"+-t PID -- sleep 0.01",
+		"-e cpu-clock,task-clock -g -- ./burn 2",
+		"+-e {cpu-clock,page-faults} --call-graph dwarf -- ./burn 2",
+		"+-e {cpu-clock,page-faults}:S -d -- ./burn 2",
+		"-e cpu-clock --call-graph dwarf,4096 -a -- sleep 0.01",
+		"+-e cpu-clock -D 10 -s -T -- ./burn 8",
+		"-e cpu-clock -D 10 -a -- sleep 0.1",
+		"-e cpu-clock -a --namespaces --all-cgroups --switch-events -- ./burn 2",
+		"+-c 100000 -e cpu-clock:u -i -W -P -k CLOCK_MONOTONIC -- ./burn 2",
+		"-e page-faults -c 1 -d --phys-data --data-page-size -- ./burn 2",
+		"-e cpu-clock -n -- ./burn 2",
+		"-e cpu-clock --all-user -- ./burn 2",
+		"-e cpu-clock --user-callchains -g -- ./burn 2",
+		"-e cpu-clock -R --sample-cpu -- ./burn 2",
+		"-e cpu-clock:k,task-clock:u --no-inherit -- ./burn 2",
+		"-e cpu-clock -e page-faults --group -- ./burn 2",
+		"-e dummy -- ./burn 2",
+		"-e cpu-clock/period=100000,call-graph=fp/ -- ./burn 2",
+		"-e cpu-clock --no-bpf-event --no-period -- ./burn 2",
+		"-e mem:0x404000:rw -- ./burn 2",
+		"+-e task-clock -z -- sh -c kill~-9~$$",
+	} {
+		flags, often := strings.CutPrefix(flags, "+")
+		if !often && os.Getenv("PERFARK_RECORD") == "" {
+			continue // make record has them all
+		}
+		t.Run(flags, func(t *testing.T) {
+			r := &recorder{t, r.dir, r.bin}
+			args := words(strings.ReplaceAll(flags, "PID", sleep))
+			want := r.perf(append([]string{"record", "-o", "p.data"}, args...)...)
+			wantAttrs := r.perf("evlist", "-v", "-i", "p.data")
+			if wantAttrs.Code != 0 {
+				t.Skipf("NOTICE: perf cannot record this here: %s", want.Stderr)
+			}
+			got := r.record("a.data", args...)
+			attrs := strings.ReplaceAll(r.perf("evlist", "-v", "-i", "a.data").Stdout, ", build_id: 1", "")
+			if attrs != wantAttrs.Stdout {
+				t.Errorf("attrs:\n%swant:\n%s", attrs, wantAttrs.Stdout)
+			}
+			code := want.Code
+			if strings.Contains(flags, "kill") { // perf dies of the signal that its command died of
+				code = 128 + int(unix.SIGKILL)
+			}
+			if got.Code != code && code >= 0 { // see perftest.Record
+				t.Errorf("exit status %d, want %d: %s", got.Code, code, got.Stderr)
+			}
+			if !strings.Contains(got.Stderr, "[ perf record: Captured and wrote ") {
+				t.Errorf("standard error: %s", got.Stderr)
+			}
+		})
+	}
+}
+
+// Every tool of perf reads what was recorded without a word, and says the same
+// as perfark.
+func TestRecordReaders(t *testing.T) {
+	r := newRecorder(t)
+	burn := strconv.Itoa(r.background("./burn", "100000").Process.Pid)
+	for _, flags := range []string{
+		"+-e cpu-clock -g -- ./burn 50",
+		"-e cpu-clock --call-graph dwarf -F 500 -- ./burn 50",
+		"-a -g -- ./burn 50",
+		"+-p PID -- sleep 0.3",
+		"-t PID -- sleep 0.3",
+		"-e {cpu-clock,page-faults} -- ./burn 50",
+		"+-z -g -- ./burn 50",
+		"-z19 -a -- ./burn 50",
+		"--per-thread -- ./burn 50",
+		"--overwrite -- ./burn 50",
+		"-D 50 -- ./burn 80",
+		"-k mono -- ./burn 50",
+		"-g -- sh -c for~i~in~1~2~3;do~./burn~5&~ls>/dev/null;done;wait;./burn~20",
+	} {
+		flags, often := strings.CutPrefix(flags, "+")
+		if !often && os.Getenv("PERFARK_RECORD") == "" {
+			continue // make record has them all
+		}
+		t.Run(flags, func(t *testing.T) {
+			r := &recorder{t, r.dir, r.bin}
+			if res := r.record("a.data", words(strings.ReplaceAll(flags, "PID", burn))...); res.Code != 0 {
+				t.Fatalf("%d: %s", res.Code, res.Stderr)
+			}
+			for _, read := range []string{
+				"report --stdio -i a.data", "script -i a.data", "annotate --stdio -i a.data -s leaf", "buildid-list -i a.data",
+				"inject -b -i a.data -o inj.data", "diff a.data a.data", "report --header-only -I -i a.data",
+			} {
+				res := r.perf(strings.Fields(read)...)
+				if res.Code != 0 || res.Stderr != "" || !strings.HasPrefix(read, "inject") && len(res.Stdout) < 40 {
+					t.Errorf("perf %s: exit status %d, %d bytes, %s", read, res.Code, len(res.Stdout), res.Stderr)
+				}
+			}
+			page := []string{"report", "--stdio", "--no-children", "-g", "none", "--comms", "burn", "--percent-limit", "1", "-i", "a.data"}
+			want := r.perf(page...)
+			got := perftest.Run(t, r.dir, perftest.Env(r.dir), nil, r.bin, page...)
+			if recordRows(got.Stdout) != recordRows(want.Stdout) || !strings.Contains(recordRows(got.Stdout), "leaf") {
+				t.Errorf("rows:\n%s\nwant:\n%s\n%s", recordRows(got.Stdout), recordRows(want.Stdout), got.Stderr)
+			}
+			if n := strings.Count(r.perf("buildid-list", "-i", "a.data").Stdout, "/burn"); n != 1 && !strings.Contains(flags, "-a ") {
+				t.Errorf("the table of Build IDs has burn %d times", n)
+			}
+		})
+	}
+}
+
+// recordRows are the lines of a page with a percentage, without the padding of its
+// columns.
+func recordRows(page string) string {
+	var b strings.Builder
+	for line := range strings.Lines(page) {
+		if strings.Contains(line, "%") && !strings.HasPrefix(line, "#") {
+			b.WriteString(strings.Join(strings.Fields(line), " ") + "\n")
+		}
+	}
+	return b.String()
+}
+
+// The same work gives as many samples as with perf.
+func TestRecordCount(t *testing.T) {
+	r := newRecorder(t)
+	count := regexp.MustCompile(`\((\d+) samples\)`)
+	samples := func(res perftest.Result) float64 {
+		m := count.FindStringSubmatch(res.Stderr)
+		if m == nil {
+			t.Fatal(res.Stderr)
+		}
+		n, _ := strconv.Atoi(m[1])
+		return float64(n)
+	}
+	flags := []string{"-e", "task-clock:u", "-c", "1000000", "--", "./burn", "150"}
+	got := samples(r.record("a.data", flags...))
+	want := samples(r.perf(append([]string{"record", "-o", "p.data"}, flags...)...))
+	if math.Abs(got-want) > 0.2*want {
+		t.Errorf("%v samples, perf %v", got, want)
+	}
+}
+
+// In a pipe there is a recording too, and what the command prints is not in
+// it.
+func TestRecordPipe(t *testing.T) {
+	r := newRecorder(t)
+	for _, flags := range []string{"-e cpu-clock -g", "-e sched:sched_switch,cpu-clock", "-z"} {
+		args := append(strings.Fields(flags), "--", "sh", "-c", "echo hello; ./burn 40")
+		res := perftest.Run(t, r.dir, nil, nil, r.bin, append([]string{"record"}, args...)...)
+		if res.Code != 0 || !strings.Contains(res.Stderr, "hello\n") {
+			t.Errorf("%s: exit status %d, %s", flags, res.Code, res.Stderr)
+		}
+		if strings.HasPrefix(flags, "-e sched") && strings.Contains(res.Stderr, "tracepoint") {
+			t.Skipf("NOTICE: %s", res.Stderr)
+		}
+		for _, read := range []string{"report --stdio -i -", "script -i -"} {
+			out := perftest.PerfIn(t, r.dir, r.dir, []byte(res.Stdout), strings.Fields(read)...)
+			if out.Code != 0 || out.Stderr != "" || !strings.Contains(out.Stdout, "leaf") {
+				t.Errorf("%s: perf %s: exit status %d, %s", flags, read, out.Code, out.Stderr)
+			}
+		}
+		out := perftest.Run(t, r.dir, perftest.Env(r.dir), []byte(res.Stdout), r.bin, "report", "-i", "-", "--stdio")
+		if out.Code != 0 || !strings.Contains(out.Stdout, "leaf") {
+			t.Errorf("%s: report: exit status %d, %s", flags, out.Code, out.Stderr)
+		}
+	}
+}
+
+// REC-3: a recorder that is killed at any moment leaves a recording with all
+// that is older than a second.
+func TestRecordKilled(t *testing.T) {
+	r := newRecorder(t)
+	kills := 3
+	if n, err := strconv.Atoi(os.Getenv("PERFARK_KILLS")); err == nil {
+		kills = n
+	}
+	for range kills {
+		cmd := r.background(r.bin, "record", "-q", "-e", "cpu-clock", "-F", "2000", "-a", "-g", "-o", "k.data")
+		time.Sleep(time.Second + rand.N(time.Second))
+		var ts unix.Timespec
+		unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
+		cmd.Process.Kill()
+		cmd.Wait()
+		perf := r.perf("script", "-i", "k.data", "-F", "time", "--ns")
+		ours := perftest.Run(t, r.dir, perftest.Env(r.dir), nil, r.bin, "script", "-i", "k.data", "-F", "time", "--ns")
+		for tool, res := range map[string]perftest.Result{"perf": perf, "perfark": ours} {
+			last := 0.0
+			for f := range strings.FieldsSeq(res.Stdout) {
+				v, _ := strconv.ParseFloat(strings.TrimSuffix(f, ":"), 64)
+				last = max(last, v)
+			}
+			if res.Code != 0 || tool == "perf" && res.Stderr != "" || float64(ts.Nano())/1e9-last > 1 {
+				t.Errorf("%s: exit status %d, last sample %.3f s before the end, %s", tool, res.Code, float64(ts.Nano())/1e9-last, res.Stderr)
+			}
+		}
+	}
+}
+
+// REC-4: what the kernel lost is in the recording, and said.
+func TestRecordLost(t *testing.T) {
+	r := newRecorder(t)
+	burn := strconv.Itoa(r.background("./burn", "100000").Process.Pid)
+	cmd := exec.Command(r.bin, "record", "-m", "1", "-F", "20000", "-e", "cpu-clock", "-p", burn, "-o", "l.data")
+	var errs bytes.Buffer
+	cmd.Dir, cmd.Stderr = r.dir, &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT, syscall.SIGINT} {
+		time.Sleep(600 * time.Millisecond)
+		cmd.Process.Signal(s)
+	}
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 128+int(syscall.SIGINT) {
+		t.Errorf("exit status %d", code)
+	}
+	dump := r.perf("script", "-D", "-i", "l.data").Stdout
+	sum := func(re string) (n int) {
+		for _, m := range regexp.MustCompile(re).FindAllStringSubmatch(dump, -1) {
+			v, _ := strconv.Atoi(m[1])
+			n += v
+		}
+		return n
+	}
+	lost, samples := sum(`PERF_RECORD_LOST: id:\d+: lost:(\d+)`), sum(`lost samples :(\d+)`)
+	// The kernel says LOST when there is room again, which may be never.
+	if lost == 0 || samples < lost || !strings.Contains(errs.String(), fmt.Sprintf("perfark: %d of ", samples)) {
+		t.Errorf("%d records and %d samples were lost; %s", lost, samples, &errs)
+	}
+}
+
+// A signal ends the recording, which is complete; what the command does with
+// it is its own affair, until a second one.
+func TestRecordSignal(t *testing.T) {
+	r := newRecorder(t)
+	for _, test := range []struct {
+		sig  syscall.Signal
+		args string
+		n    int
+		code int
+	}{
+		{syscall.SIGINT, "-a", 1, 130},
+		{syscall.SIGTERM, "-- sleep 60", 1, 143},
+		{syscall.SIGTERM, "-- sh -c trap~''~TERM;exec~./burn~100000", 2, 143},
+		{syscall.SIGTERM, "-- sh -c trap~'exit~5'~TERM;while~:;do~sleep~0.1;done", 1, 5},
+	} {
+		args := words(test.args)
+		cmd := r.background(r.bin, append([]string{"record", "-q", "-e", "cpu-clock", "-o", "s.data"}, args...)...)
+		for range test.n {
+			time.Sleep(700 * time.Millisecond)
+			cmd.Process.Signal(test.sig)
+		}
+		cmd.Wait()
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // its group: the command that would not end
+		if code := cmd.ProcessState.ExitCode(); code != test.code {
+			t.Errorf("%s: exit status %d, want %d", test.args, code, test.code)
+		}
+		if res := r.perf("report", "--stdio", "-i", "s.data"); res.Code != 0 || res.Stderr != "" {
+			t.Errorf("%s: perf report: exit status %d, %s", test.args, res.Code, res.Stderr)
+		}
+	}
+}
+
+// REC-5: a file that is replaced while it runs keeps the id it had when it was
+// mapped; the new one has its own.
+func TestRecordReplaced(t *testing.T) {
+	r := newRecorder(t)
+	other := perftest.CC(t, "other", recordSource+"\nint more;", "-O1", "-g")
+	script := fmt.Sprintf("cp burn x; ./x 20; cp %s y; mv y x; ./x 20; rm x", other)
+	if res := r.record("r.data", "-e", "cpu-clock", "--", "sh", "-c", script); res.Code != 0 {
+		t.Fatal(res.Stderr)
+	}
+	dump := r.perf("script", "-D", "-i", "r.data").Stdout
+	ids := map[string]bool{}
+	for _, m := range regexp.MustCompile(`<([0-9a-f]+)>\]: r-xp .*/x\n`).FindAllStringSubmatch(dump, -1) {
+		ids[m[1]] = true
+	}
+	for _, f := range []string{filepath.Join(r.dir, "burn"), other} {
+		id := strings.TrimSpace(r.perf("buildid-list", "-i", f).Stdout)
+		id, _, _ = strings.Cut(id, " ")
+		if !ids[id] {
+			t.Errorf("%s: id %s is not among those of the mappings, %v", f, id, ids)
+		}
+	}
+}
+
+// Another file begins by size, and each is whole; a recording that stands in
+// the place is kept.
+func TestRecordFiles(t *testing.T) {
+	r := newRecorder(t)
+	res := r.record("sw.data", "-e", "cpu-clock", "-F", "10000", "--switch-output=100K", "--switch-max-files", "2", "--", "./burn", "700")
+	files, _ := filepath.Glob(filepath.Join(r.dir, "sw.data.*"))
+	if res.Code != 0 || len(files) != 2 || strings.Count(res.Stderr, "[ perf record: Dump ") < 3 {
+		t.Errorf("exit status %d, files %q, %s", res.Code, files, res.Stderr)
+	}
+	for _, f := range files {
+		if res := r.perf("script", "--show-mmap-events", "-i", f); res.Code != 0 || res.Stderr != "" || !strings.Contains(res.Stdout, "/burn") {
+			t.Errorf("%s: %s", f, res.Stderr)
+		}
+	}
+	for range 2 {
+		if res := r.record("old.data", "-e", "cpu-clock", "--max-size", "60K", "-F", "20000", "-m", "8", "--", "./burn", "100000"); !strings.Contains(res.Stderr, "[ perf record: perf size limit reached") {
+			t.Errorf("exit status %d, %s", res.Code, res.Stderr)
+		}
+	}
+	for _, f := range []string{"old.data", "old.data.old"} {
+		st, err := os.Stat(filepath.Join(r.dir, f))
+		if err != nil || st.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", f, st, err)
+		}
+	}
+	// REC-2: a link that somebody put there is not followed.
+	victim := filepath.Join(r.dir, "victim")
+	if err := os.WriteFile(victim, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(victim, filepath.Join(r.dir, "link.data")); err != nil {
+		t.Fatal(err)
+	}
+	r.record("link.data", "-e", "cpu-clock", "--", "true")
+	if b, err := os.ReadFile(victim); string(b) != "mine" || err != nil {
+		t.Errorf("the file behind a link was written to: %d bytes, %v", len(b), err)
+	}
+}
+
+// REC-1, REC-8, REC-9: with less rights, less is recorded, and a message says
+// what and why.
+func TestRecordRights(t *testing.T) {
+	newRecorder(t) // skips where nothing can be recorded
+	if os.Getuid() != 0 {
+		t.Skip("NOTICE: needs root, to give it up")
+	}
+	perftest.NeedTool(t, "setpriv")
+	// A directory that nobody can reach, with the binary itself in it.
+	dir, err := os.MkdirTemp("", "perfark-rights-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(dir, "perfark")
+	if err := os.WriteFile(bin, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	nobody := func(env string, args ...string) perftest.Result {
+		return perftest.Run(t, dir, nil, nil, "sh", append([]string{"-c", env + ` exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"`, "sh"}, args...)...)
+	}
+	paranoid, _ := os.ReadFile("/proc/sys/kernel/perf_event_paranoid")
+	if strings.TrimSpace(string(paranoid)) != "2" {
+		t.Skipf("NOTICE: kernel.perf_event_paranoid is %s, want 2", paranoid)
+	}
+	for _, test := range []struct {
+		env, flags, want string
+		code             int
+	}{
+		{"", "-e cpu-clock -- sleep 0.01", "the kernel's part is not recorded: kernel.perf_event_paranoid is 2", 0},
+		{"", "-e cpu-clock -a -- sleep 0.01", "CAP_PERFMON, allows it: permission denied", 1},
+		{"", "-e cpu-clock:u -m 64M -- sleep 0.01", "more may not be locked", 0},
+		{"ulimit -n 36;", "-e cpu-clock:u,task-clock:u,cpu-clock:u,task-clock:u,cpu-clock:u,task-clock:u,cpu-clock:u -- sleep 0.01", "ulimit -n", 0},
+	} {
+		res := nobody(test.env, append([]string{bin, "record", "-o", "n.data"}, strings.Fields(test.flags)...)...)
+		if res.Code != test.code && test.env == "" || !strings.Contains(res.Stderr, test.want) {
+			t.Errorf("%s %s: exit status %d, %s", test.env, test.flags, res.Code, res.Stderr)
+		}
+	}
+	res := perftest.Run(t, dir, nil, nil, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=+perfmon", "--ambient-caps=+perfmon",
+		bin, "record", "-o", "n.data", "-e", "cpu-clock", "-a", "--", "sleep", "0.1")
+	if res.Code != 0 || !strings.Contains(res.Stderr, " samples)") {
+		t.Errorf("CAP_PERFMON: exit status %d, %s", res.Code, res.Stderr)
+	}
+}
