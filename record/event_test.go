@@ -1,0 +1,177 @@
+package record
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/perfark/perfark/perfdata"
+)
+
+// fakeHost is a host with one PMU and two tracepoints.
+func fakeHost(t testing.TB) Host {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"bus/event_source/devices/pmu/type":                "12\n",
+		"bus/event_source/devices/pmu/cpumask":             "0,2-3\n",
+		"bus/event_source/devices/pmu/format/event":        "config:0-7,32-35\n",
+		"bus/event_source/devices/pmu/format/umask":        "config:8-15\n",
+		"bus/event_source/devices/pmu/format/limit":        "config1:0-3\n",
+		"bus/event_source/devices/pmu/events/misses":       "event=0x2e,umask=0x41\n",
+		"kernel/tracing/events/sched/sched_switch/id":      "316\n",
+		"kernel/tracing/events/sched/sched_wakeup/id":      "318\n",
+		"kernel/tracing/events/sched/sched_switch/format":  "name: sched_switch\nID: 316\n",
+		"kernel/tracing/events/header_page":                "\tfield: u64 timestamp;\n",
+		"kernel/tracing/events/header_event":               "# compressed entry header\n",
+		"kernel/tracing/printk_formats":                    "",
+		"kernel/tracing/saved_cmdlines":                    "1 init\n",
+		"kernel/tracing/events/sched/sched_wakeup/format":  "name: sched_wakeup\nID: 318\n",
+		"kernel/tracing/events/sched/not_an_event/nothing": "",
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Host{Sys: dir}
+}
+
+func TestParseEvents(t *testing.T) {
+	h := fakeHost(t)
+	for _, test := range []struct {
+		list string
+		want []Event
+	}{
+		{"cycles", []Event{{Name: "cycles"}}},
+		{" cycles:u , faults:pp", []Event{{Name: "cycles:u", User: true, modified: true}, {Name: "faults:pp", Type: perfdata.TypeSoftware, Config: 2, Precise: 2, modified: true, Leader: 1}}},
+		{"r1a8:k", []Event{{Name: "r1a8:k", Type: perfdata.TypeRaw, Config: 0x1a8, Kernel: true, modified: true}}},
+		{"L1-dcache-load-misses", []Event{{Name: "L1-dcache-load-misses", Type: perfdata.TypeHWCache, Config: 1 << 16}}},
+		{"LLC-stores", []Event{{Name: "LLC-stores", Type: perfdata.TypeHWCache, Config: 2 | 1<<8}}},
+		{"{cycles,cs}:S", []Event{{Name: "cycles", SampleRead: true}, {Name: "cs", Type: perfdata.TypeSoftware, Config: 3, SampleRead: true}}},
+		{"a{cycles}", []Event{{Name: "cycles", Group: "a"}}},
+		{"mem:0x1000/8:w:u", []Event{{Name: "mem:0x1000/8:w:u", Type: perfdata.TypeBreakpoint, Config1: 0x1000, Config2: 8, BPType: 2, User: true}}},
+		{"pmu/event=0xf2e,umask=1,limit=3/k", []Event{{Name: "pmu/event=0xf2e,umask=1,limit=3/:k", Type: 12, Config: 0x2e | 1<<8 | 0xf<<32, Config1: 3, CPUs: []int{0, 2, 3}, Kernel: true, modified: true}}},
+		{"pmu/misses,period=100/", []Event{{Name: "pmu/misses,period=100/", Type: 12, Config: 0x412e, Period: 100, CPUs: []int{0, 2, 3}}}},
+		{"sched:sched_*", []Event{
+			{Name: "sched:sched_switch", Type: perfdata.TypeTracepoint, Config: 316, tracepoint: "sched:sched_switch"},
+			{Name: "sched:sched_wakeup", Type: perfdata.TypeTracepoint, Config: 318, tracepoint: "sched:sched_wakeup", Leader: 1},
+		}},
+	} {
+		got, err := h.ParseEvents(test.list)
+		if err != nil {
+			t.Errorf("%q: %v", test.list, err)
+			continue
+		}
+		same := slices.EqualFunc(got, test.want, func(a, b Event) bool {
+			cpus := slices.Equal(a.CPUs, b.CPUs)
+			a.CPUs, b.CPUs = nil, nil
+			return cpus && equalEvents(a, b)
+		})
+		if !same {
+			t.Errorf("%q:\n got %+v\nwant %+v", test.list, got, test.want)
+		}
+	}
+	for list, want := range map[string]string{
+		"":                   `event "": no event`,
+		"nosuch":             `event "nosuch": at "": there is no event "nosuch" on this host`,
+		"cycles,":            `event "cycles,": at "": want the name of an event`,
+		"{cycles":            `event "{cycles": at "": want a comma or }`,
+		"cycles:x":           `event "cycles:x": at "": modifier "x": 'x' is none of ukhGHIpPDeSWb`,
+		"cycles:pppp":        `event "cycles:pppp": at "": modifier "pppp": more than three p`,
+		"pmu/event=0x1ffff/": `event "pmu/event=0x1ffff/": at "": term "event": the value has 5 bits too many`,
+		"pmu/nosuch/":        `event "pmu/nosuch/": at "": term "nosuch": pmu knows no such term or event`,
+		"sched:nosuch":       "tracepoint sched:nosuch: there is none in " + h.tracefs() + "/events",
+		"../x:y":             `event "../x:y"`,
+		"mem:0x10/9":         "length \"9\" of a breakpoint: want 1 to 8",
+	} {
+		if _, err := h.ParseEvents(list); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", list, err, want)
+		}
+	}
+}
+
+func equalEvents(a, b Event) bool {
+	a.CPUs, b.CPUs = nil, nil
+	return a.Name == b.Name && a.Type == b.Type && a.Config == b.Config && a.Config1 == b.Config1 && a.Config2 == b.Config2 && a.BPType == b.BPType &&
+		a.Leader == b.Leader && a.Period == b.Period && a.User == b.User && a.Kernel == b.Kernel && a.Precise == b.Precise &&
+		a.SampleRead == b.SampleRead && a.Group == b.Group && a.modified == b.modified && a.tracepoint == b.tracepoint
+}
+
+func TestParseCPUs(t *testing.T) {
+	got, err := ParseCPUs("3, 0-1,1")
+	if err != nil || !slices.Equal(got, []int{0, 1, 3}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, s := range []string{"", "a", "2-1", "1-", "70000"} {
+		if got, err := ParseCPUs(s); err == nil {
+			t.Errorf("%q: %v", s, got)
+		}
+	}
+}
+
+func TestParseOptions(t *testing.T) {
+	for s, want := range map[string]Callgraph{
+		"fp": {Mode: CallgraphFP}, "dwarf": {Mode: CallgraphDWARF}, "dwarf,4090": {Mode: CallgraphDWARF, StackSize: 4096}, "lbr": {Mode: CallgraphLBR},
+	} {
+		if got, err := ParseCallgraph(s); got != want || err != nil {
+			t.Errorf("%q: %+v, %v", s, got, err)
+		}
+	}
+	for _, s := range []string{"", "x", "dwarf,", "dwarf,0", "dwarf,65529", "dwarf,-8", "fp,8", "lbr,8"} {
+		if got, err := ParseCallgraph(s); err == nil {
+			t.Errorf("%q: %+v", s, got)
+		}
+	}
+	if got, err := ParseBranches([]string{"u"}); got != 9 || err != nil {
+		t.Errorf("u: %#x, %v", got, err)
+	}
+	if got, err := ParseBranches([]string{"any_call", "K"}); got != 0x12 || err != nil {
+		t.Errorf("any_call, k: %#x, %v", got, err)
+	}
+	if _, err := ParseBranches([]string{"nosuch"}); err == nil {
+		t.Error("nosuch: no error")
+	}
+	for s, want := range map[string]int32{"mono": 1, "CLOCK_MONOTONIC_RAW": 4, "boot": 7, "11": 11} {
+		if got, err := ParseClock(s); got != want || err != nil {
+			t.Errorf("%q: %v, %v", s, got, err)
+		}
+	}
+	if _, err := ParseClock("sundial"); err == nil {
+		t.Error("sundial: no error")
+	}
+	passwd := filepath.Join(t.TempDir(), "passwd")
+	if err := os.WriteFile(passwd, []byte("root:x:0:0\nme:x:1000:1000:Me\nbroken\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for user, want := range map[string]int{"me": 1000, "root": 0, "7": 7} {
+		if got, err := userID(passwd, user); got != want || err != nil {
+			t.Errorf("%q: %v, %v", user, got, err)
+		}
+	}
+	for _, user := range []string{"", "broken", "-1", "7x"} {
+		if got, err := userID(passwd, user); err == nil {
+			t.Errorf("%q: %v", user, got)
+		}
+	}
+}
+
+func FuzzParseEvents(f *testing.F) {
+	for _, s := range []string{"cycles:u", "{cycles,cs}:S", "mem:0x1000/8:w", "pmu/event=1,umask=2/k", "sched:*", "a{r1}", "L1-dcache-loads", "{", "a:b:c", "/", "x//"} {
+		f.Add(s)
+	}
+	h := fakeHost(f)
+	f.Fuzz(func(t *testing.T, s string) {
+		list, err := h.ParseEvents(s)
+		for i, e := range list {
+			if err == nil && (e.Leader < 0 || e.Leader > i) {
+				t.Errorf("event %d: leader %d", i, e.Leader)
+			}
+		}
+	})
+}
