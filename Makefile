@@ -12,7 +12,7 @@ LDFLAGS     := -s -w -X main.release=$(VERSION)
 # unpacked already.
 CORPUS_TAR  ?= ../shared/corpus/corpus.tar.xz
 
-.PHONY: build demo test fuzz bench bench-quick agreement man clean
+.PHONY: build demo test record fuzz bench bench-quick agreement man clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/perfark ./cmd/perfark
@@ -22,6 +22,11 @@ demo: build
 
 test:
 	GO='$(GO)' STATICCHECK='$(STATICCHECK)' CORPUS_TAR='$(CORPUS_TAR)' scripts/test.sh
+
+# Recordings with all flags compared with those of perf, and recorders killed 200
+# times.
+record:
+	PERFARK_RECORD=all PERFARK_KILLS=200 $(GO) test ./record ./cmd/perfark -run 'TestRecord|TestSink' -timeout 60m -v
 
 # Every fuzz target for $(FUZZTIME) each.
 fuzz:
