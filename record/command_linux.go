@@ -26,7 +26,14 @@ const waiterName = "perf-exec"
 
 // Waiting reports whether this process was started to wait and then to become
 // another program: see Wait. A program that records asks first of all.
-func Waiting() bool { return len(os.Args) > 1 && os.Args[0] == waiterName && os.Getppid() != 1 }
+func Waiting() bool {
+	return len(os.Args) > 1 && os.Args[0] == waiterName && isPipe(3) && isPipe(4)
+}
+
+func isPipe(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
+}
 
 // Wait waits for the recorder's word and becomes the program of os.Args[1:].
 // It has to run on the first thread of the process, as events are open on
