@@ -853,13 +853,14 @@ func (p *printer) right(b []byte, s string, width int) []byte {
 }
 
 // text appends s. With a separator its first character is made a dot, and what
-// a spreadsheet would take for a formula is marked as text.
+// a spreadsheet would take for a formula, or for the begin of a quoted cell, is
+// marked as text.
 func (p *printer) text(b []byte, s string) []byte {
 	if p.o.Separator == "" {
 		return append(b, s...)
 	}
 	s = strings.ReplaceAll(s, p.o.Separator[:1], ".")
-	if s != "" && strings.IndexByte("=+-@", s[0]) >= 0 && strings.TrimLeft(s[1:], "0123456789.") != "" { // and no number
+	if s != "" && strings.IndexByte("=+-@\"", s[0]) >= 0 && strings.TrimLeft(s[1:], "0123456789.") != "" { // and no number
 		b = append(b, '\'')
 	}
 	return append(b, s...)

@@ -444,3 +444,27 @@ func shuffled(rng *rand.Rand, stacks []profile.Stack, samples []profile.Sample) 
 	}
 	return out, samples
 }
+
+// S34: an inlined function whose name lies in a file that was not found is no
+// address of its own, and the function around it keeps its name.
+func TestInlinedWithoutName(t *testing.T) {
+	p := &profile.Profile{
+		Events:    []profile.Event{{Name: "e"}},
+		Objects:   []profile.Object{{Short: "x"}},
+		Functions: []profile.Function{{Object: 0, Name: "outer", Start: 0x10, End: 0x20}},
+		Locations: []profile.Location{{Object: 0, Level: '.', IP: 0x7f11, Addr: 0x11, Func: 0, Frames: 0, NFrames: 2}},
+		Frames:    []profile.Frame{{Func: profile.None, File: profile.None}, {Func: 0, File: profile.None}},
+		Threads:   []profile.Thread{{PID: 1, TID: 1, Comm: "x"}},
+		Stacks:    []profile.Stack{{Location: 0, Caller: profile.None}},
+		Samples:   []profile.Sample{{Stack: 0, Extra: profile.None, Count: 2, Period: 3}},
+	}
+	o := Options{Sort: []Key{Symbol}, Graph: Graph{Mode: GraphTree, Order: ByCaller, PrintLimit: 10}}
+	var buf bytes.Buffer
+	if err := WritePage(&buf, Flat(p, o), PageOptions{Quiet: true}); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(strings.Fields(buf.String()), " ")
+	if want := "100.00% [.] outer | ---[unknown] (inlined)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
