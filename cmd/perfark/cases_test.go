@@ -80,7 +80,7 @@ func TestGoBuildIDs(t *testing.T) {
 			t.Errorf("%s is not in %+v", name, p.Objects)
 		}
 		code, out, stderr := runArgs(t, "", "report", "-i", data, "--symbols", p.Archive, "-s", "sym")
-		if told := strings.Contains(stderr, "unverified: "); code != 0 || !strings.Contains(out, "main.hotLeaf") || told != (name == "goid") {
+		if told := strings.Contains(stderr, "unverified: "); code != 0 || !strings.Contains(out, "main.hotLeaf") || told != (name == "goid") || told != strings.Contains(stderr, "perfark doctor "+data+" tells") {
 			t.Errorf("%s: exit status %d\n%s%s", name, code, out, stderr)
 		}
 	}
@@ -129,6 +129,27 @@ func TestManyEqualStacks(t *testing.T) {
 		}
 		if sum != n || lines != stacks {
 			t.Errorf("%d lines for %d samples, want %d for %d:\n%s", lines, sum, stacks, n, out[:min(len(out), 400)])
+		}
+	}
+}
+
+// A file that --vmlinux names is used for a kernel with its Build ID alone, and
+// the report says why it is not.
+func TestVmlinuxRefused(t *testing.T) {
+	text := perftest.CC(t, "prog", "int main(void) { return 0; }\n", "-Wl,--build-id=0x"+strings.Repeat("ab", 20))
+	data := perftest.File(t, fmt.Sprintf(`mmap pid=-1 tid=0 start=0xffffffff81000000 len=0x1000000 pgoff=0xffffffff81000000 name=[kernel.kallsyms]_text
+comm pid=5 tid=5 name=x
+sample pid=5 tid=5 period=1 ip=0xffffffff81000010
+feature build_id {
+	build_id pid=-1 mode=kernel id=%s name=[kernel.kallsyms]
+}
+`, strings.Repeat("cd", 20)))
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	for file, want := range map[string]string{text: "carries build id " + strings.Repeat("ab", 20), data: "not an ELF file", "/no/such": "no such file"} {
+		code, _, stderr := runArgs(t, "", "report", "-i", data, "--vmlinux", file)
+		if wantCode := map[bool]int{true: 1}[file == "/no/such"]; code != wantCode || !strings.Contains(stderr, want) || !strings.Contains(stderr, file) {
+			t.Errorf("--vmlinux %s: exit status %d, %s, want %q", file, code, stderr, want)
 		}
 	}
 }

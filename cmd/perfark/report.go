@@ -120,7 +120,7 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	fs.StringVarP(&c.separator, "field-separator", "t", "", "separate columns by `SEP` instead of padding them")
 	fs.StringVarP(&c.widths, "column-widths", "w", "", "make columns `WIDTHS` wide, in their order")
 	fs.BoolVar(&c.stdio, "stdio", false, "print text (there is nothing else)")
-	fs.StringVar(&c.color, "stdio-color", "auto", "colour percentages: always, never or auto, which is on a terminal")
+	fs.StringVar(&c.color, "stdio-color", "auto", "colour percentages `WHEN`: always, never or auto, which is on a terminal")
 	c.given.children = addSwitch(fs, &c.children, "no-children", "", true, "count a sample where it was taken, not in its callers too")
 	fs.VarP(&c.graph, "call-graph", "g", "print call graphs as `KIND,MIN,LIMIT,ORDER,KEY,VALUE` say, in any order (default: "+callGraphDefault+")")
 	g := fs.Lookup("call-graph")
@@ -139,7 +139,7 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	addSwitch(fs, &c.hierarchy, "hierarchy", "", false, "show a tree of the keys")
 	c.given.group = addSwitch(fs, &c.group, "group", "", true, "show events side by side; --no-group: those of a group one by one")
 	fs.IntVar(&c.groupSort, "group-sort-idx", 0, "order rows by event `N` of a group")
-	fs.StringVar(&c.percentage, "percentage", "", "percent of everything, or of what filters leave: absolute or relative")
+	fs.StringVar(&c.percentage, "percentage", "", "percent `OF` everything, absolute, or of what filters leave, relative")
 	c.limit.g = &c.graph
 	fs.Var(&c.limit, "percent-limit", "leave out rows, and branches of call graphs, below `PCT` percent")
 	c.given.skipEmpty = addSwitch(fs, &c.skipEmpty, "no-skip-empty", "", true, "show events without samples too")
