@@ -251,6 +251,26 @@ func TestTreePage(t *testing.T) {
 	}
 }
 
+// A row that --symbol-filter leaves has the tree that it has without.
+func TestTreeSymbolPart(t *testing.T) {
+	for _, order := range []Order{ByCaller, ByCallee} {
+		for _, mode := range []GraphMode{GraphTree, GraphFractal, GraphFolded} {
+			o := Options{Children: true, Graph: Graph{Mode: mode, Order: order, MinPercent: 0.5}}
+			var want []string
+			all := Flat(cumulate(), o)[0]
+			for i, line := range rowsOf(all) {
+				if r := all.Row(i); strings.Contains(r.SymbolText(), "ma") {
+					want = append(want, line)
+				}
+			}
+			o.Filter.SymbolPart = "ma"
+			if got := rowsOf(Flat(cumulate(), o)[0]); len(want) < 2 || !slices.Equal(got, want) {
+				t.Errorf("order %v, mode %v:\ngot  %q\nwant %q", order, mode, got, want)
+			}
+		}
+	}
+}
+
 // naive is a row and its tree, made sample by sample as perf does.
 type naive struct {
 	self, acc uint64

@@ -653,7 +653,7 @@ func TestReportFlags(t *testing.T) {
 		"--no-children -g folded", "--no-children -g flat,period", "--no-children -G", "-g none", "--no-call-graph",
 		"--max-stack 2", "--ignore-callees middle", "-p middle", "-p middle -x", "--percent-limit 10", "--hierarchy",
 		"-w 8,8,6,10", "-c 2nd", "-d flags-test", "-S leaf --percentage relative", "-C 0 --no-children", "--time 10%-50% --no-children",
-		"--symbol-filter le --no-children -g none", "-U", "--show-cpu-utilization", "-n --show-total-period", "-F +period", "-F +cpu -s dso",
+		"--symbol-filter le --no-children -g none", "--symbol-filter le", "--symbol-filter le -g callee", "-U", "--show-cpu-utilization", "-n --show-total-period", "-F +period", "-F +cpu -s dso",
 		"-F overhead_children,overhead,sym", "-s time --ns --time-quantum 10ms --no-children -g none", "-q", "-t ;", "--tasks", "--mmaps", "--stats",
 	} {
 		t.Run(args, func(t *testing.T) {
