@@ -82,6 +82,29 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
+// UI-7: a name of 100,000 bytes is printed, and other rows are not as long.
+func TestLongName(t *testing.T) {
+	p := &profile.Profile{Events: []profile.Event{{Name: "e"}}, Objects: []profile.Object{{Short: "x"}}, Threads: []profile.Thread{{PID: 1, TID: 1, Comm: "c"}}}
+	for i := range 100 {
+		name := fmt.Sprint("f", i)
+		if i == 0 {
+			name = strings.Repeat("n", 100000)
+		}
+		start := uint64(0x10 + 0x10*i)
+		p.Functions = append(p.Functions, profile.Function{Name: name, Start: start, End: start + 0x10})
+		p.Locations = append(p.Locations, profile.Location{Level: '.', IP: start, Addr: start, Func: int32(i)})
+		p.Stacks = append(p.Stacks, profile.Stack{Location: int32(i), Caller: profile.None})
+		p.Samples = append(p.Samples, profile.Sample{Stack: int32(i), Extra: profile.None, Count: 1, Period: 1})
+	}
+	var buf bytes.Buffer
+	if err := WritePage(&buf, Flat(p, Options{Sort: []Key{Symbol, Comm}}), PageOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := buf.Len(); !strings.Contains(buf.String(), p.Functions[0].Name) || n > 100000+102*(maxWidth+100) {
+		t.Errorf("%d bytes", n)
+	}
+}
+
 // Numbers at their limits, and a profile of nothing.
 func TestExtremes(t *testing.T) {
 	p := &profile.Profile{

@@ -184,6 +184,10 @@ func newPrinter(t *Table, o PageOptions, w *bufio.Writer) *printer {
 	return p
 }
 
+// maxWidth is how wide a column gets for its entries: longer ones are printed
+// whole, but the other rows are not filled up for them.
+const maxWidth = 4096
+
 // widths computes the width of each column: that of its heading or of the
 // longest entry, in bytes, whether or not its row is printed.
 func (p *printer) widths() {
@@ -206,7 +210,7 @@ func (p *printer) widths() {
 			dso = c
 		}
 		w, b := p.longest(k)
-		p.width[c] = max(p.width[c], w)
+		p.width[c] = max(p.width[c], min(w, maxWidth))
 		bare = bare || b
 	}
 	for i := 0; i < len(p.t.rows) && dso >= 0 && !bare; i++ {
