@@ -91,6 +91,14 @@ type Options struct {
 	// goroutines.
 	Unwind func(*profile.Object) *unwind.Module
 
+	// DataAnywhere looks for data addresses in the maps of process and kernel,
+	// as perf script does, not only in those of the sample's code.
+	DataAnywhere bool
+
+	// MaxUnwound is how many frames an unwound stack has at most, and how many
+	// the kernel's part before it: the innermost ones. 0 means 1,024.
+	MaxUnwound int
+
 	// Code, if set, gives what a file says about code that a process made at
 	// run time; nil if it is not to be had. The file is an object of KindJIT.
 	Code func(*profile.Object) *CodeLog

@@ -393,6 +393,11 @@ func needsLines(o *report.Options) bool {
 		slices.ContainsFunc(slices.Concat(o.Sort, o.Fields), func(k report.Key) bool { return slices.Contains(lineKeys, k) })
 }
 
+// dumps reports whether samples carry dumps of the stack, to be unwound.
+func dumps(events []perfdata.Event) bool {
+	return slices.ContainsFunc(events, func(e perfdata.Event) bool { return e.Attr.SampleType&perfdata.SampleStackUser != 0 })
+}
+
 // mode settles what is counted, by what the recording has: branches, memory
 // accesses, or samples with or without their callers. The messages are perf's.
 func (c *reportCmd) mode(in *input, o *report.Options) error {
@@ -401,11 +406,18 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 		have |= e.Attr.SampleType
 	}
 	chains := have&perfdata.SampleCallchain != 0
-	dumps := have&perfdata.SampleStackUser != 0
+	dumps := dumps(in.Events())
+	if dumps {
+		o.MaxStack = 0 // unwinding stops there: session.Options.MaxUnwound
+	}
 	if !*c.given.branches {
 		c.branches = in.Header().Has(perfdata.FeatureBranchStack) && have&perfdata.SampleBranchStack != 0 && !dumps && !c.memory
 	} else if c.branches && have&perfdata.SampleBranchStack == 0 {
 		return &multiError{"Selected -b but no branch data. Did you call perf record without -b?"}
+	}
+	if c.memory && !in.Header().Pipe && have&perfdata.SampleDataSrc == 0 &&
+		!slices.ContainsFunc(in.Events(), func(e perfdata.Event) bool { return strings.Contains(e.Name, "arm_spe_") }) {
+		return &multiError{"Selected --mem-mode but no mem data. Did you call perf record without -d?"}
 	}
 	o.Memory, o.SortOrder = c.memory, c.sort
 	special := c.branches || c.memory
@@ -503,7 +515,7 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 		return err
 	}
 	c.addFields(&o)
-	so := session.Options{Workers: c.workers, Keep: keep(o), TimeQuantum: quantum, Branches: c.branches}
+	so := session.Options{Workers: c.workers, Keep: keep(o), TimeQuantum: quantum, Branches: c.branches, MaxUnwound: cmp.Or(c.maxStack, defaultMaxStack)}
 	if so.Keep&session.KeepText != 0 {
 		so.Text = c.traceText(in)
 	}

@@ -639,6 +639,28 @@ func samplesOf(page string) int {
 	return sum
 }
 
+// Unwinding stops at --max-stack: what is left of a stack is what was sampled,
+// not what it began with.
+func TestReportUnwoundMaxStack(t *testing.T) {
+	perftest.NeedTool(t, "perf")
+	prog := perftest.CC(t, "unwound-test", threadsSource, "-O1", "-g", "-lpthread")
+	home := t.TempDir()
+	data := perftest.Record(t, "-e", "cpu-clock:u", "-F", "500", "--call-graph", "dwarf,4096", "--", prog)
+	t.Setenv("HOME", home)
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	for _, args := range []string{"--max-stack 2", "--max-stack 2 -g none", "--max-stack 3 --no-children -g caller"} {
+		full := append([]string{"report", "--stdio", "-i", data}, strings.Fields(args)...)
+		want := perftest.PerfIn(t, t.TempDir(), home, nil, full...)
+		code, got, errs := runArgs(t, "", full...)
+		if code != 0 {
+			t.Fatalf("exit status %d: %s", code, errs)
+		}
+		if diff := gocmp.Diff(normalPage(want.Stdout), normalPage(got)); diff != "" && !maps.Equal(likeBlocks(want.Stdout), likeBlocks(got)) {
+			t.Errorf("%s (- perf, + perfark):\n%s", args, diff)
+		}
+	}
+}
+
 // TestReportFlags compares the pages of the flags of call graphs and filters
 // with those of the perf of this machine, on a fresh recording.
 func TestReportFlags(t *testing.T) {
@@ -653,7 +675,7 @@ func TestReportFlags(t *testing.T) {
 		"--no-children -g folded", "--no-children -g flat,period", "--no-children -G", "-g none", "--no-call-graph",
 		"--max-stack 2", "--ignore-callees middle", "-p middle", "-p middle -x", "--percent-limit 10", "--hierarchy",
 		"-w 8,8,6,10", "-c 2nd", "-d flags-test", "-S leaf --percentage relative", "-C 0 --no-children", "--time 10%-50% --no-children",
-		"--symbol-filter le --no-children -g none", "--symbol-filter le", "--symbol-filter le -g callee", "-U", "--show-cpu-utilization", "-n --show-total-period", "-F +period", "-F +cpu -s dso",
+		"--symbol-filter le --no-children -g none", "--symbol-filter le", "--symbol-filter le -g callee", "-s cgroup --no-children -g none", "-U", "--show-cpu-utilization", "-n --show-total-period", "-F +period", "-F +cpu -s dso",
 		"-F overhead_children,overhead,sym", "-s time --ns --time-quantum 10ms --no-children -g none", "-q", "-t ;", "--tasks", "--mmaps", "--stats",
 	} {
 		t.Run(args, func(t *testing.T) {
@@ -668,5 +690,9 @@ func TestReportFlags(t *testing.T) {
 				t.Errorf("page (- perf, + perfark):\n%s", diff)
 			}
 		})
+	}
+	want := "perfark: report: Selected --mem-mode but no mem data. Did you call perf record without -d?\n"
+	if code, _, errs := runArgs(t, "", "report", "-i", data, "--mem-mode"); code != 1 || errs != want {
+		t.Errorf("--mem-mode: exit status %d, %q", code, errs)
 	}
 }
