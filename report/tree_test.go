@@ -402,6 +402,82 @@ func TestChildrenRandom(t *testing.T) {
 	}
 }
 
+// TestCallersCount: with Profile.Callers a report needs no stacks.
+func TestCallersCount(t *testing.T) {
+	names := []string{"a f", "a g", "b f", "b h", "a 0x40", "b 0x40", "[kernel] k"}
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 60 {
+		var samples []sample
+		var chains [][]string
+		for range 1 + rng.IntN(30) {
+			var chain []string
+			for range rng.IntN(8) {
+				chain = append(chain, names[rng.IntN(len(names))])
+			}
+			thread := rng.IntN(2)
+			samples = append(samples, sample{comm: string(rune('x' + thread)), tid: int32(thread), period: uint64(1 + rng.IntN(9)), dso: "a", addr: 1})
+			chains = append(chains, chain)
+		}
+		p := chained(build([]string{"e"}, samples), chains)
+		for _, sort := range [][]Key{nil, {Symbol}, {DSO}, {PID, Symbol}, {Comm}} {
+			for _, depth := range []int{0, 2} {
+				for _, order := range []Order{ByCallee, ByCaller} {
+					p.Callers = nil
+					o := Options{Children: true, Sort: sort, MaxStack: depth, Workers: 2, Graph: Graph{Order: order}}
+					var page, direct strings.Builder
+					if err := WritePage(&page, Flat(p, o), PageOptions{}); err != nil {
+						t.Fatal(err)
+					}
+					r := New(p, o)
+					same, limit, ok := r.Rows()
+					if !ok {
+						t.Fatalf("%v: the stacks are needed", sort)
+					}
+					p.Callers = callersOf(p, same, limit)
+					if err := WritePage(&direct, r.Tables(), PageOptions{}); err != nil {
+						t.Fatal(err)
+					}
+					if page.String() != direct.String() {
+						t.Fatalf("%v, depth %d, order %d: with callers:\n%s\nwith stacks:\n%s", sort, depth, order, direct.String(), page.String())
+					}
+				}
+			}
+		}
+	}
+	for _, o := range []Options{
+		{}, {Children: true, Graph: Graph{Mode: GraphTree}}, {Children: true, HideUnresolved: true}, {Children: true, Hierarchy: true},
+		{Children: true, Sort: []Key{Parent}}, {Children: true, Sort: []Key{CPU}}, {Children: true, Filter: Filter{Comms: []string{"x"}}},
+	} {
+		if _, _, ok := New(cumulate(), o).Rows(); ok {
+			t.Errorf("%+v: no stacks are needed", o)
+		}
+	}
+}
+
+// callersOf counts the samples that have a location in their chain or are of
+// it.
+func callersOf(p *profile.Profile, same []int32, depth int) []profile.Sample {
+	var out []profile.Sample
+	for _, s := range p.Samples {
+		var chain []int32
+		for at := s.Stack; at != profile.None; at = p.Stacks[at].Caller {
+			chain = append(chain, same[p.Stacks[at].Location])
+		}
+		if n := len(chain); depth > 0 {
+			chain = chain[:min(depth, n)]
+		} else if depth < 0 {
+			chain = chain[max(n+depth, 0):]
+		}
+		chain = append(chain, same[s.Location])
+		slices.Sort(chain)
+		for _, loc := range slices.Compact(chain) {
+			s.Location, s.Stack = loc, profile.None
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // ownChain returns the period of the samples of a row that have a chain.
 func ownChain(p *profile.Profile, key, chain string, order Order) uint64 {
 	var sum uint64

@@ -146,7 +146,7 @@ func (b *builder) addBranches(w *worker, f *frames, th *threadEntry) {
 		loc := b.extras[x].To
 		k := sampleKey{loc: loc, stack: none, group: b.group(c, th, x)}
 		b.samples.reserve(1)
-		b.samples.add(k, b.samples.hash(k), 1)
+		b.samples.add(k, b.samples.hash(k), 1, 1)
 	}
 }
 

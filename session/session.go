@@ -10,7 +10,8 @@
 // state at the sample's time. No file but the recording is read.
 //
 // Result.Stacks reads the samples once more, when their locations have names,
-// and makes the stacks by these. Result.Walk yields the records one by one, in
+// and makes the stacks by these; Result.Callers counts samples in their callers
+// and keeps no stacks. Result.Walk yields the records one by one, in
 // the order of time.
 //
 // The rules by which records change the state are those of perf

@@ -546,12 +546,18 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 	o.Restricted = res.KernelRestricted
 	o.Groups = c.groups(in.File)
 	o.Sockets = sockets(in.File)
+	r := report.New(res.Profile, o)
 	if c.chains {
-		if err := res.Stacks(ctx, report.Same(res.Profile, o), so.Keep); err != nil {
+		if same, depth, ok := r.Rows(); ok {
+			err = res.Callers(ctx, same, so.Keep, depth)
+		} else {
+			err = res.Stacks(ctx, report.Same(res.Profile, o), so.Keep)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	tables := report.Flat(res.Profile, o)
+	tables := r.Tables()
 	if err := c.print(in, res, out, tables); err != nil {
 		return err
 	}
