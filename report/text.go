@@ -262,9 +262,38 @@ func (p *printer) longest(k Key) (width int, bare bool) {
 			continue
 		}
 		buf = p.entry(buf[:0], r, k)
-		width = max(width, len(buf))
+		width = max(width, len(buf), p.dataWidth(r, k))
 	}
 	return width, false
+}
+
+// dataWidth is how wide perf makes the columns of data addresses for a row,
+// whatever stands in them.
+func (p *printer) dataWidth(r *row, k Key) int {
+	switch k {
+	case DSOData, SymbolData, CacheLine:
+	default:
+		return 0
+	}
+	data := int32(profile.None)
+	if e := p.b.extra(&p.b.p.Samples[r.sample]); e != nil {
+		data = e.Data
+	}
+	switch {
+	case k == DSOData:
+		if p.o.Separator == "" && (data == profile.None || p.b.p.Locations[data].Object == profile.None) {
+			return unresolvedWidth
+		}
+	case data != profile.None:
+		if f := p.b.s.function(data); f != nil {
+			w := len("[k] 0x") + unresolvedWidth + len(escape.Name(f.Name))
+			if k == CacheLine {
+				w++
+			}
+			return w
+		}
+	}
+	return 0
 }
 
 // longestSymbol is longest for the column of symbols.
