@@ -109,7 +109,7 @@ program dwarf 5999 dwarf,8192 "$dir/bin/cxxheavy" 1000
 addresses() {
 	[ -s "$dir/$1.addr" ] || ! [ -s "$2" ] && return
 	ln -sfn "$2" "$dir/$1.debug"
-	nm "$2" 2>/dev/null | awk '$2 ~ /[tT]/ {print "0x" $1}' | shuf -n 20000 --random-source="$2" >"$dir/$1.addr"
+	nm "$2" 2>/dev/null | awk '$2 ~ /^[tT]$/ {print "0x" $1}' | shuf -n 20000 --random-source="$2" >"$dir/$1.addr"
 }
 addresses vmlinux "$(ls /usr/lib/debug/boot/vmlinux-* 2>/dev/null | tail -1)"
 addresses ceph "$(find /usr/lib/debug/.build-id -name '*.debug' -size +100M 2>/dev/null | head -1)"

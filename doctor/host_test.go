@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -310,6 +311,35 @@ func TestFile(t *testing.T) {
 	}
 	if _, err := h.File("host_test.go"); err == nil {
 		t.Error("a text is a program")
+	}
+}
+
+// The table of Go functions has lines and inlined calls: nothing is missing
+// without debug information.
+func TestFileGo(t *testing.T) {
+	tool := perftest.NeedTool(t, "go")
+	dir := t.TempDir()
+	src := filepath.Join(dir, "main.go")
+	if err := os.WriteFile(src, []byte("package main\n\nfunc main() { println(1) }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range []string{"-ldflags=-s -w", "-ldflags=-w", "-ldflags="} {
+		name := filepath.Join(dir, "prog")
+		cmd := exec.Command(tool, "build", "-o", name, flags, src)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Skipf("NOTICE: go cannot build here: %s", out)
+		}
+		h := tree{}.host(t)
+		got, err := h.File(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range got {
+			if f.Kind == Lines {
+				t.Errorf("%s: %s", flags, f.What)
+			}
+		}
 	}
 }
 

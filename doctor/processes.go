@@ -310,7 +310,7 @@ func (h *Host) File(name string) ([]Finding, error) {
 		fd := Finding{Kind: Symbols, Level: Risk, Object: name, ID: x.BuildID(), What: "has " + symbolsOf(q) + ", and its debug file is not installed"}
 		fd.fix("objcopy --only-keep-debug UNSTRIPPED-FILE FILE.debug", "keep it, and name its directory with --debug-dir; or do not strip")
 		list = append(list, fd)
-	} else if q < objfile.FullDWARF && !h.hasDebugFile(x) {
+	} else if q < objfile.FullDWARF && !goLines(x) && !h.hasDebugFile(x) {
 		fd := Finding{Kind: Lines, Level: Note, Object: name, ID: x.BuildID(), What: "has names, but no source lines and no inlined functions: " + q.String()}
 		fd.fix("", "build it with -g, and keep the debug files")
 		list = append(list, fd)
@@ -322,4 +322,11 @@ func (h *Host) File(name string) ([]Finding, error) {
 	}
 	Sort(list)
 	return list, nil
+}
+
+// goLines reports whether a program has the table of Go functions, which has
+// their lines and inlined calls.
+func goLines(x *objfile.File) bool {
+	_, err := x.GoTable()
+	return err == nil
 }

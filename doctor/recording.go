@@ -334,7 +334,7 @@ func (d *recordingDoctor) lines() {
 			d.list = append(d.list, f)
 			continue
 		}
-		if o.Kind != profile.KindFile || x.FramesNamed == 0 || x.Quality == objfile.FullDWARF || x.Samples*100 < d.total || x.Reason == symbol.Stripped || x.Reason == symbol.Exported || x.Reason == symbol.OnlyGo {
+		if o.Kind != profile.KindFile || x.FramesNamed == 0 || x.Quality == objfile.FullDWARF || x.Quality == objfile.GoFuncs || x.Samples*100 < d.total || x.Reason == symbol.Stripped || x.Reason == symbol.Exported || x.Reason == symbol.OnlyGo {
 			continue
 		}
 		f := Finding{Kind: Lines, Level: Note, Object: o.Path, ID: o.BuildID, Samples: x.Samples,

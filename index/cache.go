@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/perfark/perfark/buildid"
@@ -92,7 +93,7 @@ func (c *Cache) Get(id buildid.ID) (*File, error) {
 	}
 	defer root.Close()
 	at := name(id)
-	r, err := root.Open(at)
+	r, err := root.OpenFile(at, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO must not be waited for
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -258,6 +259,32 @@ func TestCache(t *testing.T) {
 	}
 	if err := c.Put(testID, sample(1)); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("Put into a directory of everybody: %v", err)
+	}
+}
+
+// What stands in an index's place and is no file is not waited for.
+func TestCacheFIFO(t *testing.T) {
+	c := NewCache(t.TempDir(), 0)
+	if err := c.Put(testID, sample(10)); err != nil {
+		t.Fatal(err)
+	}
+	at := filepath.Join(c.Dir(), name(testID.ID))
+	if err := os.Remove(at); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(at, 0o600); err != nil {
+		t.Skip(err)
+	}
+	if _, err := c.Get(testID.ID); !errors.Is(err, ErrDamaged) {
+		t.Errorf("Get of a FIFO: %v", err)
+	}
+	if err := c.Put(testID, sample(20)); err != nil {
+		t.Errorf("Put over a FIFO: %v", err)
+	}
+	if f, err := c.Get(testID.ID); err != nil {
+		t.Error(err)
+	} else {
+		f.Close()
 	}
 }
 

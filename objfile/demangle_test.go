@@ -62,7 +62,7 @@ var knownDemangle = []string{
 }
 
 // TestDemangleFilt compares all names of this machine's libraries with
-// c++filt, whose demangler perf has.
+// c++filt, whose demangler perf has; S41: those of Rust's libraries, too.
 func TestDemangleFilt(t *testing.T) {
 	perftest.NeedTool(t, "c++filt")
 	perftest.NeedTool(t, "nm")

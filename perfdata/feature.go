@@ -114,6 +114,14 @@ func FeatureName(bit int) string {
 	return fmt.Sprintf("feature %d", bit)
 }
 
+// featureWhat names a feature in messages.
+func featureWhat(bit int) string {
+	if bit > 0 && bit < featureEnd {
+		return "feature " + features[bit].name
+	}
+	return FeatureName(bit)
+}
+
 // DecodeFeature decodes the payload b of a feature, which stands at off in the
 // file, into the type that the accessor of File for that feature returns. The
 // payload of an unknown feature is returned as it is. The error is a
@@ -169,7 +177,7 @@ func (f *File) Feature(bit int) any {
 func (f *File) decodeFeature(bit int) (v any, warnings []string) {
 	data, off, err := f.FeatureData(bit)
 	if err != nil {
-		return nil, []string{fmt.Sprintf("feature %s: %v", FeatureName(bit), err)}
+		return nil, []string{fmt.Sprintf("%s: %v", featureWhat(bit), err)}
 	}
 	if data == nil {
 		return nil, nil
@@ -182,7 +190,7 @@ func (f *File) decodeFeature(bit int) (v any, warnings []string) {
 		return v, warnings
 	}
 	if err != nil {
-		return nil, []string{fmt.Sprintf("feature %s: %v", FeatureName(bit), err)}
+		return nil, []string{fmt.Sprintf("%s: %v", featureWhat(bit), err)}
 	}
 	return v, nil
 }

@@ -318,7 +318,7 @@ func (f *File) findFeatures() {
 			}
 			cut = append(cut, FeatureName(bit))
 		case !ok:
-			f.AddDamage(Damage{Name: f.name, Offset: at, What: fmt.Sprintf("feature %s: %d bytes at %#x, but the file has %d", FeatureName(bit), s.Size, s.Offset, f.size)})
+			f.AddDamage(Damage{Name: f.name, Offset: at, What: fmt.Sprintf("%s: %d bytes at %#x, but the file has %d", featureWhat(bit), s.Size, s.Offset, f.size)})
 		default:
 			f.features[bit] = feature{off: off, size: size}
 		}

@@ -17,6 +17,7 @@ type Profile struct {
 	Stacks    []Stack
 	Threads   []Thread
 	Samples   []Sample
+	Callers   []Sample // what the samples through a location count, once each; nil if that was not counted
 	Frames    []Frame
 	Files     []string // source files, as the debug information names them; bytes
 	Extras    []Extra

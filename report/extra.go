@@ -158,6 +158,9 @@ func (b *builder) cgroup(e *profile.Extra) string {
 	if name, ok := b.p.Cgroups[e.Cgroup]; ok {
 		return name
 	}
+	if e.Cgroup == 0 {
+		return "N/A"
+	}
 	return "unknown"
 }
 

@@ -23,6 +23,9 @@ type Table struct {
 	list  []int32 // samples, by head
 	ends  []int32 // by head: where its samples begin in list; then the end of the last
 
+	callers    []int32 // as list, but of Profile.Callers
+	callerEnds []int32
+
 	rows   []row
 	self   []Count // by row, for each event
 	acc    []Count // with what was called; nil without Options.Children
@@ -63,14 +66,62 @@ type Row struct {
 // them are in the order of object and address, which perf leaves open.
 //
 // The tables refer to p, which must not change while they are used.
-func Flat(p *profile.Profile, o Options) []*Table {
+func Flat(p *profile.Profile, o Options) []*Table { return New(p, o).Tables() }
+
+// A Report is a report in the making: what tells code apart is known, what the
+// samples are need not be.
+type Report struct {
+	b       *builder
+	columns []Key
+}
+
+// New begins a report of p, of which it looks at all but samples, stacks,
+// threads and extras: these may be made anew until Tables is called.
+func New(p *profile.Profile, o Options) *Report {
 	columns, order := layout(&o)
 	if o.Memory && !slices.ContainsFunc(p.Extras, func(e profile.Extra) bool { return e.PStage != 0 }) {
 		// Processors without pipeline stages have no such column.
 		none := func(k Key) bool { return k == LocalPStage || k == PStage }
 		columns, order = slices.DeleteFunc(columns, none), slices.DeleteFunc(order, none)
 	}
-	b := newBuilder(p, &o, columns, order)
+	return &Report{newBuilder(p, &o, columns, order), columns}
+}
+
+// Rows returns, for each location, the first one whose code is in the same
+// rows. ok reports whether there are no chains but to count what was called:
+// Profile.Callers of these locations then do for the stacks, with the frames
+// of chains that depth says, so many innermost ones, or -depth outermost; 0
+// means all.
+func (r *Report) Rows() (same []int32, depth int, ok bool) {
+	b := r.b
+	o := b.o
+	if !o.Children || o.Graph.Mode != GraphNone || b.s.first != nil || o.IgnoreCallees != nil || o.HideUnresolved || !o.Filter.empty() ||
+		slices.ContainsFunc(b.order, func(k Key) bool { return k.kind() > ofPlace }) {
+		return nil, 0, false
+	}
+	depth = o.MaxStack
+	if o.Graph.Order == ByCaller {
+		depth = -depth
+	}
+	same = make([]int32, len(b.tailOf))
+	b.placeOf = make([]int32, max(b.tailSet.len(), 1))
+	for i := range b.placeOf {
+		b.placeOf[i] = profile.None
+	}
+	for i, t := range b.tailOf {
+		if b.placeOf[t] == profile.None {
+			b.placeOf[t] = int32(i)
+		}
+		same[i] = b.placeOf[t]
+	}
+	return same, depth, true
+}
+
+// Tables returns the tables. It is called once.
+func (r *Report) Tables() []*Table {
+	b, columns := r.b, r.columns
+	p, o := b.p, b.o
+	b.finish(columns)
 	groups := tables(p, o.Groups)
 	where := make([]slot, len(p.Events))
 	all := make([]*Table, len(groups))

@@ -201,12 +201,16 @@ func (g *grapher) value(c Count, total uint64) string {
 	return s
 }
 
+// noName is printed for an inlined function whose name is missing: it lies in
+// a file of debug information that was not found.
+const noName = "[unknown]"
+
 // frame returns what is printed for a frame, escaped.
 func (g *grapher) frame(f *Frame) string {
-	if f.Name == "" {
+	if f.Name == "" && !f.Inlined {
 		return hexAddr(f.Addr)
 	}
-	s := escape.Name(f.Name)
+	s := escape.Name(cmp.Or(f.Name, noName))
 	if f.Line != "" {
 		s += " " + escape.Name(f.Line)
 	}

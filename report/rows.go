@@ -40,6 +40,7 @@ type builder struct {
 	headOf   []int32 // by thread, if all keys of the sample hang on it
 	sampleHd []int32 // by sample, if not
 	tailOf   []int32 // by place
+	placeOf  []int32 // by tail: the first place; nil: any will do
 
 	// Where a head or a tail comes in the order of its keys, and what decides
 	// if all keys are equal.
@@ -51,6 +52,7 @@ type builder struct {
 	before    []int32 // by node of the trie: how many come before it, callers first; nil if chains do not matter
 	codes     []int32 // by place: class in chains; nil until asked for
 	needModes bool
+	callers   bool // Profile.Callers is there, and says what was called
 	depth     bool // chains are there, so that their depth counts in the order
 }
 
@@ -60,14 +62,22 @@ func newBuilder(p *profile.Profile, o *Options, columns, order []Key) *builder {
 		b.workers = runtime.GOMAXPROCS(0)
 	}
 	b.s = newPlaces(p, o)
+	b.codeDims()
+	return b
+}
+
+// finish does what needs the samples.
+func (b *builder) finish(columns []Key) {
+	p, o := b.p, b.o
+	b.callers = o.Children && o.Graph.Mode == GraphNone && p.Callers != nil
 	for i := range p.Samples {
 		b.cpus = max(b.cpus, int(p.Samples[i].CPU)+1)
 	}
-	if o.Children || o.Graph.Mode != GraphNone || o.MaxStack > 0 || o.IgnoreCallees != nil || slices.Contains(order, Parent) {
+	if o.Children || o.Graph.Mode != GraphNone || o.MaxStack > 0 || o.IgnoreCallees != nil || slices.Contains(b.order, Parent) {
 		b.t = newTrie(p, b.s, o)
 	}
 	b.depth = o.Children && o.Graph.Mode != GraphNone
-	if o.Children || o.Graph.Mode != GraphNone {
+	if o.Children && !b.callers || o.Graph.Mode != GraphNone {
 		b.before = b.t.preorder()
 	}
 	for _, k := range columns {
@@ -77,39 +87,39 @@ func newBuilder(p *profile.Profile, o *Options, columns, order []Key) *builder {
 		}
 	}
 	b.dims()
-	return b
 }
 
-// dims makes the values of the keys, and numbers heads and tails.
-func (b *builder) dims() {
-	var keys []Key
+// codeDims makes the values of the keys of code, and numbers tails.
+func (b *builder) codeDims() {
 	for _, k := range b.order {
-		if !k.counts() {
-			keys = append(keys, k)
-		}
-	}
-	byThread := true
-	for _, k := range keys {
-		d := b.dim(k)
 		if k.kind() == ofPlace {
-			b.tails = append(b.tails, d)
-			continue
+			b.tails = append(b.tails, b.dim(k))
 		}
-		b.heads = append(b.heads, d)
-		byThread = byThread && k.kind() == ofThread
 	}
-
 	b.tailSet.width = len(b.tails)
 	b.tailOf = make([]int32, b.s.len())
-	tuple := make([]int32, max(len(b.tails), len(b.heads)))
+	tuple := make([]int32, len(b.tails))
 	for i := range b.tailOf {
 		for j := range b.tails {
 			tuple[j] = b.tails[j].codes[i]
 		}
-		b.tailOf[i] = b.tailSet.number(tuple[:len(b.tails)])
+		b.tailOf[i] = b.tailSet.number(tuple)
+	}
+	b.tailSet.slots = nil
+}
+
+// dims makes the values of the keys of samples, numbers heads, and puts heads
+// and tails in order.
+func (b *builder) dims() {
+	byThread := true
+	for _, k := range b.order {
+		if kind := k.kind(); kind != ofCounts && kind != ofPlace {
+			b.heads = append(b.heads, b.dim(k))
+			byThread = byThread && kind == ofThread
+		}
 	}
 	b.headSet.width = len(b.heads)
-	tuple = tuple[:len(b.heads)]
+	tuple := make([]int32, len(b.heads))
 	if byThread {
 		b.headOf = make([]int32, len(b.p.Threads)+1)
 		for i := range b.headOf {
@@ -190,6 +200,9 @@ func (b *builder) head(i int32) int32 {
 
 // place returns where a sample counts.
 func (b *builder) place(s *profile.Sample) int32 {
+	if b.placeOf != nil {
+		return b.placeOf[b.tailOf[s.Location]]
+	}
 	if b.t != nil && b.t.place != nil && s.Stack != profile.None {
 		if at := b.t.place[s.Stack]; at != profile.None {
 			return at
@@ -302,6 +315,9 @@ func (b *builder) fill(all []*Table, where []slot) {
 		list[next[g]] = int32(i)
 		next[g]++
 	}
+	if b.callers {
+		b.fillCallers(all, where)
+	}
 	for i, t := range all {
 		t.b, t.where = b, where
 		t.list = list
@@ -310,6 +326,32 @@ func (b *builder) fill(all []*Table, where []slot) {
 	}
 	if b.o.Graph.Mode == GraphNone {
 		b.before = nil
+	}
+}
+
+// fillCallers lists the rows of Profile.Callers by head.
+func (b *builder) fillCallers(all []*Table, where []slot) {
+	p := b.p
+	heads := max(b.headSet.len(), 1)
+	group := func(s *profile.Sample) int {
+		return int(where[s.Event].table)*heads + int(b.headOf[max(s.Thread, -1)+1])
+	}
+	ends := make([]int32, len(all)*heads+1)
+	for i := range p.Callers {
+		ends[group(&p.Callers[i])+1]++
+	}
+	for i := 1; i < len(ends); i++ {
+		ends[i] += ends[i-1]
+	}
+	list := make([]int32, len(p.Callers))
+	next := slices.Clone(ends)
+	for i := range p.Callers {
+		at := &next[group(&p.Callers[i])]
+		list[*at] = int32(i)
+		*at++
+	}
+	for i, t := range all {
+		t.callers, t.callerEnds = list, ends[i*heads:(i+1)*heads+1]
 	}
 }
 
@@ -490,6 +532,14 @@ func (a *adder) head(h int32) {
 		}
 	}
 	if !b.o.Children {
+		return
+	}
+	if b.callers {
+		for _, i := range a.t.callers[a.t.callerEnds[h]:a.t.callerEnds[h+1]] {
+			s := &b.p.Callers[i]
+			n := a.row(h, b.tailOf[s.Location], s.Location, samples[0])*a.m + int(a.t.where[s.Event].member)
+			a.acc[n].add(Count{s.Count, s.Period})
+		}
 		return
 	}
 	for m := range a.m {

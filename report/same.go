@@ -32,9 +32,16 @@ func Same(p *profile.Profile, o Options) []int32 {
 			tails = append(tails, b.dim(k))
 		}
 	}
-	if o.Graph.Mode != GraphNone || o.IgnoreCallees != nil || o.HideUnresolved || slices.Contains(order, Parent) {
+	f := &o.Filter
+	if o.Graph.Mode != GraphNone || o.IgnoreCallees != nil || o.HideUnresolved || slices.Contains(order, Parent) ||
+		len(f.DSOs)+len(f.Symbols)+len(f.SymbolPart) > 0 {
 		tails = append(tails, dim{codes: b.chainCodes()})
 	}
+	levels := dim{codes: make([]int32, b.s.len())}
+	for i := range levels.codes {
+		levels.codes[i] = int32(b.s.location(int32(i)).Level)
+	}
+	tails = append(tails, levels)
 	set := interner{width: len(tails)}
 	of := make([]int32, b.s.len())
 	tuple := make([]int32, len(tails))

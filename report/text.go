@@ -184,6 +184,10 @@ func newPrinter(t *Table, o PageOptions, w *bufio.Writer) *printer {
 	return p
 }
 
+// maxWidth is how wide a column gets for its entries: longer ones are printed
+// whole, but the other rows are not filled up for them.
+const maxWidth = 4096
+
 // widths computes the width of each column: that of its heading or of the
 // longest entry, in bytes, whether or not its row is printed.
 func (p *printer) widths() {
@@ -206,7 +210,7 @@ func (p *printer) widths() {
 			dso = c
 		}
 		w, b := p.longest(k)
-		p.width[c] = max(p.width[c], w)
+		p.width[c] = max(p.width[c], min(w, maxWidth))
 		bare = bare || b
 	}
 	for i := 0; i < len(p.t.rows) && dso >= 0 && !bare; i++ {
@@ -258,9 +262,38 @@ func (p *printer) longest(k Key) (width int, bare bool) {
 			continue
 		}
 		buf = p.entry(buf[:0], r, k)
-		width = max(width, len(buf))
+		width = max(width, len(buf), p.dataWidth(r, k))
 	}
 	return width, false
+}
+
+// dataWidth is how wide perf makes the columns of data addresses for a row,
+// whatever stands in them.
+func (p *printer) dataWidth(r *row, k Key) int {
+	switch k {
+	case DSOData, SymbolData, CacheLine:
+	default:
+		return 0
+	}
+	data := int32(profile.None)
+	if e := p.b.extra(&p.b.p.Samples[r.sample]); e != nil {
+		data = e.Data
+	}
+	switch {
+	case k == DSOData:
+		if p.o.Separator == "" && (data == profile.None || p.b.p.Locations[data].Object == profile.None) {
+			return unresolvedWidth
+		}
+	case data != profile.None:
+		if f := p.b.s.function(data); f != nil {
+			w := len("[k] 0x") + unresolvedWidth + len(escape.Name(f.Name))
+			if k == CacheLine {
+				w++
+			}
+			return w
+		}
+	}
+	return 0
 }
 
 // longestSymbol is longest for the column of symbols.
@@ -853,13 +886,14 @@ func (p *printer) right(b []byte, s string, width int) []byte {
 }
 
 // text appends s. With a separator its first character is made a dot, and what
-// a spreadsheet would take for a formula is marked as text.
+// a spreadsheet would take for a formula, or for the begin of a quoted cell, is
+// marked as text.
 func (p *printer) text(b []byte, s string) []byte {
 	if p.o.Separator == "" {
 		return append(b, s...)
 	}
 	s = strings.ReplaceAll(s, p.o.Separator[:1], ".")
-	if s != "" && strings.IndexByte("=+-@", s[0]) >= 0 && strings.TrimLeft(s[1:], "0123456789.") != "" { // and no number
+	if s != "" && strings.IndexByte("=+-@\"", s[0]) >= 0 && strings.TrimLeft(s[1:], "0123456789.") != "" { // and no number
 		b = append(b, '\'')
 	}
 	return append(b, s...)

@@ -259,6 +259,12 @@ func (m *treeMaker) head(h int32, rows []int) {
 	}
 	clear(m.want)
 	members := len(t.Totals)
+	if b.o.Filter.SymbolPart != "" {
+		// Not all rows are there, but what they are of is in the trees.
+		for tail := range m.want {
+			m.want[tail] = -1
+		}
+	}
 	for n := t.headRows[h]; n < t.headRows[h+1]; n++ {
 		if t.acc[int(n)*members].Period >= m.min {
 			m.want[t.rows[n].tail] = -1

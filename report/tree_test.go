@@ -251,6 +251,26 @@ func TestTreePage(t *testing.T) {
 	}
 }
 
+// A row that --symbol-filter leaves has the tree that it has without.
+func TestTreeSymbolPart(t *testing.T) {
+	for _, order := range []Order{ByCaller, ByCallee} {
+		for _, mode := range []GraphMode{GraphTree, GraphFractal, GraphFolded} {
+			o := Options{Children: true, Graph: Graph{Mode: mode, Order: order, MinPercent: 0.5}}
+			var want []string
+			all := Flat(cumulate(), o)[0]
+			for i, line := range rowsOf(all) {
+				if r := all.Row(i); strings.Contains(r.SymbolText(), "ma") {
+					want = append(want, line)
+				}
+			}
+			o.Filter.SymbolPart = "ma"
+			if got := rowsOf(Flat(cumulate(), o)[0]); len(want) < 2 || !slices.Equal(got, want) {
+				t.Errorf("order %v, mode %v:\ngot  %q\nwant %q", order, mode, got, want)
+			}
+		}
+	}
+}
+
 // naive is a row and its tree, made sample by sample as perf does.
 type naive struct {
 	self, acc uint64
@@ -382,6 +402,82 @@ func TestChildrenRandom(t *testing.T) {
 	}
 }
 
+// TestCallersCount: with Profile.Callers a report needs no stacks.
+func TestCallersCount(t *testing.T) {
+	names := []string{"a f", "a g", "b f", "b h", "a 0x40", "b 0x40", "[kernel] k"}
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 60 {
+		var samples []sample
+		var chains [][]string
+		for range 1 + rng.IntN(30) {
+			var chain []string
+			for range rng.IntN(8) {
+				chain = append(chain, names[rng.IntN(len(names))])
+			}
+			thread := rng.IntN(2)
+			samples = append(samples, sample{comm: string(rune('x' + thread)), tid: int32(thread), period: uint64(1 + rng.IntN(9)), dso: "a", addr: 1})
+			chains = append(chains, chain)
+		}
+		p := chained(build([]string{"e"}, samples), chains)
+		for _, sort := range [][]Key{nil, {Symbol}, {DSO}, {PID, Symbol}, {Comm}} {
+			for _, depth := range []int{0, 2} {
+				for _, order := range []Order{ByCallee, ByCaller} {
+					p.Callers = nil
+					o := Options{Children: true, Sort: sort, MaxStack: depth, Workers: 2, Graph: Graph{Order: order}}
+					var page, direct strings.Builder
+					if err := WritePage(&page, Flat(p, o), PageOptions{}); err != nil {
+						t.Fatal(err)
+					}
+					r := New(p, o)
+					same, limit, ok := r.Rows()
+					if !ok {
+						t.Fatalf("%v: the stacks are needed", sort)
+					}
+					p.Callers = callersOf(p, same, limit)
+					if err := WritePage(&direct, r.Tables(), PageOptions{}); err != nil {
+						t.Fatal(err)
+					}
+					if page.String() != direct.String() {
+						t.Fatalf("%v, depth %d, order %d: with callers:\n%s\nwith stacks:\n%s", sort, depth, order, direct.String(), page.String())
+					}
+				}
+			}
+		}
+	}
+	for _, o := range []Options{
+		{}, {Children: true, Graph: Graph{Mode: GraphTree}}, {Children: true, HideUnresolved: true}, {Children: true, Hierarchy: true},
+		{Children: true, Sort: []Key{Parent}}, {Children: true, Sort: []Key{CPU}}, {Children: true, Filter: Filter{Comms: []string{"x"}}},
+	} {
+		if _, _, ok := New(cumulate(), o).Rows(); ok {
+			t.Errorf("%+v: no stacks are needed", o)
+		}
+	}
+}
+
+// callersOf counts the samples that have a location in their chain or are of
+// it.
+func callersOf(p *profile.Profile, same []int32, depth int) []profile.Sample {
+	var out []profile.Sample
+	for _, s := range p.Samples {
+		var chain []int32
+		for at := s.Stack; at != profile.None; at = p.Stacks[at].Caller {
+			chain = append(chain, same[p.Stacks[at].Location])
+		}
+		if n := len(chain); depth > 0 {
+			chain = chain[:min(depth, n)]
+		} else if depth < 0 {
+			chain = chain[max(n+depth, 0):]
+		}
+		chain = append(chain, same[s.Location])
+		slices.Sort(chain)
+		for _, loc := range slices.Compact(chain) {
+			s.Location, s.Stack = loc, profile.None
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // ownChain returns the period of the samples of a row that have a chain.
 func ownChain(p *profile.Profile, key, chain string, order Order) uint64 {
 	var sum uint64
@@ -443,4 +539,28 @@ func shuffled(rng *rand.Rand, stacks []profile.Stack, samples []profile.Sample) 
 		}
 	}
 	return out, samples
+}
+
+// S34: an inlined function whose name lies in a file that was not found is no
+// address of its own, and the function around it keeps its name.
+func TestInlinedWithoutName(t *testing.T) {
+	p := &profile.Profile{
+		Events:    []profile.Event{{Name: "e"}},
+		Objects:   []profile.Object{{Short: "x"}},
+		Functions: []profile.Function{{Object: 0, Name: "outer", Start: 0x10, End: 0x20}},
+		Locations: []profile.Location{{Object: 0, Level: '.', IP: 0x7f11, Addr: 0x11, Func: 0, Frames: 0, NFrames: 2}},
+		Frames:    []profile.Frame{{Func: profile.None, File: profile.None}, {Func: 0, File: profile.None}},
+		Threads:   []profile.Thread{{PID: 1, TID: 1, Comm: "x"}},
+		Stacks:    []profile.Stack{{Location: 0, Caller: profile.None}},
+		Samples:   []profile.Sample{{Stack: 0, Extra: profile.None, Count: 2, Period: 3}},
+	}
+	o := Options{Sort: []Key{Symbol}, Graph: Graph{Mode: GraphTree, Order: ByCaller, PrintLimit: 10}}
+	var buf bytes.Buffer
+	if err := WritePage(&buf, Flat(p, o), PageOptions{Quiet: true}); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(strings.Fields(buf.String()), " ")
+	if want := "100.00% [.] outer | ---[unknown] (inlined)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 }

@@ -21,25 +21,19 @@ if ! command -v perf >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && command -v apt-get
 		echo "that did not work; going on without"
 fi
 
-recorded=''
-if command -v perf >/dev/null 2>&1; then
-	CGO_ENABLED=0 "${GO:-go}" build -o "$tmp/server/workload" ./demo/workload
-fi
+CGO_ENABLED=0 "${GO:-go}" build -o "$tmp/server/workload" ./demo/workload
 cd "$tmp/server"
 export HOME=$tmp/server
-if [ -x workload ]; then
-	for event in '' '-e cpu-clock' '-e cpu-clock:u'; do
-		# shellcheck disable=SC2086
-		if perf record -q $event -g -o perf.data ./workload 2s >/dev/null 2>&1 && [ -s perf.data ]; then
-			say "On the server: a profile of a small workload"
-			echo "\$ perf record $event -g ./workload"
-			recorded=yes
-			break
-		fi
-	done
+recorded=''
+if "$perfark" record -q -g -o perf.data -- ./workload 2s >/dev/null 2>record.err && [ -s perf.data ]; then
+	say "On the server: a profile of a small workload"
+	echo "\$ perfark record -g -- ./workload"
+	recorded=yes
 fi
 if [ -z "$recorded" ]; then
-	say "perf is not installed, or may not record here: the sample recording of demo/sample takes its place"
+	cat record.err
+	say "Nothing may be recorded here: the sample recording of demo/sample takes its place"
+	rm -f perf.data
 	cp "$demo/sample/perf.data" perf.data
 	export PERF_BUILDID_DIR=$demo/sample/debug
 fi

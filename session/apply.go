@@ -46,6 +46,8 @@ type loader struct {
 	plain   *plain      // nil: through perfdata.BatchReader
 	index   *locIndex   // of the locations of a profile; nil: they are being collected
 	chains  *chainStore // of the stacks, with index; nil: they are not kept
+	callers bool        // count samples for each location in their chains: see Result.Callers
+	depth   int         // frames of a chain that count then
 	workers []*worker
 	stats   Stats
 	lost    profile.Lost

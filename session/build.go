@@ -20,6 +20,7 @@ type builder struct {
 	touched uint64  // keeps the compiler from leaving out loads
 
 	queue  frameQueue
+	way    callerWay
 	turn   int // see chainStore.number
 	sets   objectSets
 	serial uint64 // of the sample

@@ -101,10 +101,26 @@ func (b *builder) extraOf(w *worker, f *frames, th *threadEntry, branch *perfdat
 	return id
 }
 
-// dataLocation is where the data of the current sample is, in the maps of the
-// mode of its code: that is where perf looks (ip__resolve_data).
+// dataLocation is where the data of the current sample is.
 func (b *builder) dataLocation(w *worker, f *frames) int32 {
-	return b.exact(w, f.state(w.cur.mode), w.cur.mode, w.s.Addr, f.t.pos)
+	mode := f.dataMode(w.s.Addr)
+	return b.exact(w, f.state(mode), mode, w.s.Addr, f.t.pos)
+}
+
+// dataMode is in whose maps a data address is looked for: in those of the mode
+// of the sample's code, as perf report has it (ip__resolve_data); with
+// DataAnywhere in those of the process if the kernel touched what it has
+// mapped, and the other way round (thread__find_map_fb).
+func (f *frames) dataMode(addr uint64) mode {
+	mode := f.w.cur.mode
+	switch {
+	case !f.w.l.o.DataAnywhere:
+	case mode == modeKernel && int64(addr) >= 0 && f.w.find(f.user, addr).mapping != none:
+		return modeUser
+	case mode == modeUser && int64(addr) < 0:
+		return modeKernel
+	}
+	return mode
 }
 
 // exact is location, but never that of another one of the same class.
@@ -130,7 +146,7 @@ func (b *builder) addBranches(w *worker, f *frames, th *threadEntry) {
 		loc := b.extras[x].To
 		k := sampleKey{loc: loc, stack: none, group: b.group(c, th, x)}
 		b.samples.reserve(1)
-		b.samples.add(k, b.samples.hash(k), 1)
+		b.samples.add(k, b.samples.hash(k), 1, 1)
 	}
 }
 

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -226,6 +227,109 @@ sample pid=5 tid=5 time=9 ip=0x2010 chain=user,0x2010,0x1020,0x1030
 		}
 		if err := flat.Stacks(context.Background(), nil, 0); err == nil {
 			t.Error("a profile without frames has stacks")
+		}
+	})
+}
+
+// checkCallers checks the callers of a result that has frames against its
+// stacks. It leaves the stacks there.
+func checkCallers(t *testing.T, r *Result, same []int32, keep Keep) {
+	t.Helper()
+	ctx := context.Background()
+	p := r.Profile
+	depths := []int{0, 1, 2, -1, -2}
+	var got [][]profile.Sample
+	for _, depth := range depths {
+		if err := r.Callers(ctx, same, keep, depth); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, p.Callers)
+	}
+	if err := r.Stacks(ctx, same, keep); err != nil {
+		t.Fatal(err)
+	}
+	for i, depth := range depths {
+		sum := map[profile.Sample]profile.Sample{} // by what is not counted
+		for _, s := range p.Samples {
+			var chain []int32
+			for at := s.Stack; at != profile.None; at = p.Stacks[at].Caller {
+				chain = append(chain, p.Stacks[at].Location)
+			}
+			if n := len(chain); depth > 0 {
+				chain = chain[:min(depth, n)]
+			} else if depth < 0 {
+				chain = chain[max(n+depth, 0):]
+			}
+			chain = append(chain, s.Location)
+			slices.Sort(chain)
+			for _, loc := range slices.Compact(chain) {
+				k := profile.Sample{Event: s.Event, Thread: s.Thread, CPU: s.CPU, Location: loc, Stack: profile.None, Extra: s.Extra}
+				c, ok := sum[k]
+				if !ok {
+					c = k
+				}
+				c.Count += s.Count
+				c.Period += s.Period
+				sum[k] = c
+			}
+		}
+		for _, s := range got[i] {
+			k := s
+			k.Count, k.Period = 0, 0
+			if sum[k] != s {
+				t.Fatalf("depth %d: callers: %+v, want %+v", depth, s, sum[k])
+			}
+		}
+		if len(got[i]) != len(sum) {
+			t.Fatalf("depth %d: %d callers, want %d", depth, len(got[i]), len(sum))
+		}
+	}
+}
+
+// TestCallers: a sample counts once for each location of its chain, however
+// often that is there, and for its own.
+func TestCallers(t *testing.T) {
+	text := chained + `
+mmap2 pid=5 tid=5 start=0x1000 len=0x1000 prot=5 name=/bin/a
+mmap2 pid=5 tid=5 start=0x2000 len=0x1000 prot=5 name=/lib/b
+sample pid=5 tid=5 time=9 ip=0x2010 chain=user,0x2010,0x1010
+sample pid=5 tid=5 time=9 ip=0x2020 chain=user,0x2020,0x1010,0x2020,0x1010
+sample pid=5 tid=5 time=9 ip=0x2030 chain=user,0x1020,0x1030
+sample pid=6 tid=6 time=9 ip=0x2030 chain=user,0x1020,0x1030
+sample pid=5 tid=5 time=9 ip=0x2030 chain=
+`
+	perftest.Orders(t, text, func(t *testing.T, data []byte) {
+		f, err := perfdata.New(strings.NewReader(string(data)), int64(len(data)), "test.data", perfdata.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, workers := range []int{1, 3} {
+			r, err := Load(context.Background(), f, Options{Keep: KeepFrames | KeepTID, Workers: workers})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := r.Profile
+			if err := r.Callers(context.Background(), nil, KeepTID, 0); err != nil {
+				t.Fatal(err)
+			}
+			counts := map[string]uint64{}
+			for _, c := range p.Callers {
+				l := &p.Locations[c.Location]
+				name := "-"
+				if l.Object >= 0 {
+					name = p.Objects[l.Object].Short
+				}
+				counts[fmt.Sprintf("%d %s %#x", p.Threads[c.Thread].TID, name, l.Addr)] += c.Count
+			}
+			want := map[string]uint64{
+				"5 a 0x10": 2, "5 b 0x10": 1, "5 b 0x20": 1, "5 b 0x30": 2, "5 a 0x20": 1, "5 a 0x30": 1,
+				"6 - 0x1020": 1, "6 - 0x1030": 1, "6 - 0x2030": 1,
+			}
+			if !maps.Equal(counts, want) {
+				t.Errorf("got %v\nwant %v", counts, want)
+			}
+			checkCallers(t, r, make([]int32, len(p.Locations)), KeepTID)
+			checkCallers(t, r, nil, KeepTID)
 		}
 	})
 }

@@ -20,6 +20,7 @@ type frameQueue struct {
 	wheres []uint32 // state and mode: see where
 	locs   []int32
 	objs   []int32
+	entry  []uint32 // places in the cache
 	miss   []missing
 
 	samples []queued
@@ -166,10 +167,19 @@ func (b *builder) resolve(w *worker) {
 	if cap(q.locs) < len(q.ips) {
 		q.locs = make([]int32, cap(q.ips))
 		q.objs = make([]int32, cap(q.ips))
+		q.entry = make([]uint32, cap(q.ips))
 	}
-	q.locs, q.objs = q.locs[:len(q.ips)], q.objs[:len(q.ips)]
+	q.locs, q.objs, q.entry = q.locs[:len(q.ips)], q.objs[:len(q.ips)], q.entry[:len(q.ips)]
 	q.miss = q.miss[:0]
 	from, objects := int32(0), b.l.index == nil
+	touched := b.touched
+	for k := range q.samples {
+		s := &q.samples[k]
+		touched += b.touchEntries(from, s.shared)
+		touched += b.touchEntries(s.ends, s.branches)
+		from = s.branches
+	}
+	from = 0
 	for k := range q.samples {
 		s := &q.samples[k]
 		for i := from; i < s.branches; i++ {
@@ -179,7 +189,7 @@ func (b *builder) resolve(w *worker) {
 				}
 			}
 			ip, at := q.ips[i], q.wheres[i]
-			h := b.entryAt(ip, at)
+			h := q.entry[i]
 			if e := &b.cache[h]; e.ip == ip && e.where == at {
 				q.locs[i] = e.loc
 				if objects {
@@ -198,16 +208,15 @@ func (b *builder) resolve(w *worker) {
 	}
 	if mask := uint64(len(slots) - 1); len(slots) > 0 {
 		// Nothing but loads, so that the processor has many under way.
-		touched := b.touched
 		for k := range q.miss {
 			touched += slots[q.miss[k].hash&mask].addr
 		}
-		b.touched = touched
 	}
+	b.touched = touched
 	for k := range q.miss {
 		m := &q.miss[k]
 		ip, at := q.ips[m.i], q.wheres[m.i]
-		h := b.entryAt(ip, at)
+		h := q.entry[m.i]
 		e := &b.cache[h]
 		if e.ip != ip || e.where != at {
 			*e = locEntry{ip, at, b.locate(m.key, m.hash, m.pos, ip)}
@@ -223,6 +232,19 @@ func (b *builder) resolve(w *worker) {
 			}
 		}
 	}
+}
+
+// touchEntries finds the places of frames in the cache. It does nothing with
+// what is there but load it, so that the processor has many loads under way.
+func (b *builder) touchEntries(from, to int32) uint64 {
+	q := &b.queue
+	n := uint64(0)
+	for i := from; i < to; i++ {
+		h := b.entryAt(q.ips[i], q.wheres[i])
+		q.entry[i] = uint32(h)
+		n += b.cache[h].ip
+	}
+	return n
 }
 
 // locate returns the location of a key, which was looked up at ip.
@@ -247,6 +269,11 @@ func (b *builder) flush(w *worker) {
 			b.countObjects(w, &q.samples[i])
 		}
 	}
+	if b.l.callers {
+		b.countCallers()
+		q.reset()
+		return
+	}
 	if chains := b.l.chains; chains != nil {
 		b.turn++
 		chains.number(q, b.turn)
@@ -263,7 +290,7 @@ func (b *builder) flush(w *worker) {
 	}
 	b.touched = touched
 	for i := range q.samples {
-		b.samples.add(q.key(i), q.hashes[i], q.samples[i].period)
+		b.samples.add(q.key(i), q.hashes[i], 1, q.samples[i].period)
 	}
 	q.reset()
 }

@@ -51,6 +51,11 @@ func FuzzStages(f *testing.F) {
 				checkHandles(t, r.Profile)
 				if o.Keep&KeepFrames != 0 {
 					same := make([]int32, len(r.Profile.Locations))
+					for i := range same {
+						same[i] = int32(i) &^ 1 // pairs
+					}
+					checkCallers(t, r, same, all)
+					clear(same)
 					if err := r.Stacks(ctx, same, all); err != nil {
 						t.Fatal(err)
 					}

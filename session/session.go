@@ -10,7 +10,8 @@
 // state at the sample's time. No file but the recording is read.
 //
 // Result.Stacks reads the samples once more, when their locations have names,
-// and makes the stacks by these. Result.Walk yields the records one by one, in
+// and makes the stacks by these; Result.Callers counts samples in their callers
+// and keeps no stacks. Result.Walk yields the records one by one, in
 // the order of time.
 //
 // The rules by which records change the state are those of perf
@@ -90,6 +91,14 @@ type Options struct {
 	// user stack are unwound by it. It is called once for each object, by many
 	// goroutines.
 	Unwind func(*profile.Object) *unwind.Module
+
+	// DataAnywhere looks for data addresses in the maps of process and kernel,
+	// as perf script does, not only in those of the sample's code.
+	DataAnywhere bool
+
+	// MaxUnwound is how many frames an unwound stack has at most, and how many
+	// the kernel's part before it: the innermost ones. 0 means 1,024.
+	MaxUnwound int
 
 	// Code, if set, gives what a file says about code that a process made at
 	// run time; nil if it is not to be had. The file is an object of KindJIT.

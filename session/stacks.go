@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -20,27 +19,19 @@ import (
 // The recording must still be open. The result is the same for any number of
 // workers. After an error there are no samples.
 func (r *Result) Stacks(ctx context.Context, same []int32, keep Keep) error {
+	l, err := r.second(same, keep|KeepStacks)
+	if err != nil {
+		return err
+	}
 	p := r.Profile
-	if r.l == nil || r.l.o.Keep&(KeepFrames|KeepStacks) == 0 || r.l.o.HitsOnly {
-		return errors.New("session: the profile was loaded without frames")
-	}
-	if same != nil && len(same) != len(p.Locations) {
-		return fmt.Errorf("session: %d classes for %d locations", len(same), len(p.Locations))
-	}
-	l := r.l.again(keep | KeepStacks)
-	l.o.Branches = false
-	l.index = newLocIndex(p, same)
 	l.chains = newChainStore(l.index.h, l.o.Workers)
-	p.Threads, p.Stacks, p.Samples, p.Extras = nil, nil, nil, nil
+	p.Threads, p.Stacks, p.Samples, p.Extras, p.Callers = nil, nil, nil, nil, nil
 	if err := l.samples(ctx); err != nil {
 		return fmt.Errorf("%s: %w", l.f.Name(), err)
 	}
-	for _, w := range l.workers {
-		if w.b.strange {
-			return fmt.Errorf("%s: the recording changed while it was read", l.f.Name())
-		}
+	if l.strange() {
+		return l.changed()
 	}
-	l.index.slots = nil // they are not needed any more
 	q := &profile.Profile{}
 	l.merge(q)
 	p.Threads, p.Stacks, p.Samples, p.Extras = q.Threads, q.Stacks, q.Samples, q.Extras

@@ -124,7 +124,7 @@ func (t *sampleTable) hash(k sampleKey) uint64 {
 	return t.h.mix(uint64(uint32(k.loc)), word(k.stack, k.group))
 }
 
-func (t *sampleTable) add(k sampleKey, hash, period uint64) {
+func (t *sampleTable) add(k sampleKey, hash uint64, count uint32, period uint64) {
 	mask := uint64(len(t.slots) - 1)
 	for i := hash & mask; ; i = (i + 1) & mask {
 		s := &t.slots[i]
@@ -134,11 +134,11 @@ func (t *sampleTable) add(k sampleKey, hash, period uint64) {
 			t.n++
 		case s.sampleKey != k:
 			continue
-		case s.count == ^uint32(0):
+		case s.count > ^uint32(0)-count:
 			t.full = append(t.full, *s)
 			s.count, s.period = 0, 0
 		}
-		s.count++
+		s.count += count
 		s.period += period
 		return
 	}

@@ -56,10 +56,14 @@ func (w *worker) unwound(f *frames) []byte {
 	if w.walker == nil || w.walkerArch != arch {
 		w.walker, w.walkerArch = unwind.NewWalker(arch), arch
 	}
-	out := kernelPart(w.unwoundBuf[:0], w.cur.chain)
+	out := kernelPart(w.unwoundBuf[:0], w.cur.chain, w.l.o.MaxUnwound)
 	out = binary.LittleEndian.AppendUint64(out, perfdata.ContextUser)
 	stack := unwind.Stack{Base: arch.SP(&regs), Data: s.UserStack, Big: w.l.f.Header().Big}
-	for range maxUnwound {
+	limit := maxUnwound
+	if n := w.l.o.MaxUnwound; n > 0 {
+		limit = min(n, limit)
+	}
+	for range limit {
 		ip := regs.PC
 		if !regs.Exact {
 			ip--
@@ -97,16 +101,20 @@ func (w *worker) step(u *unwinder, e *rangeEntry, regs *unwind.Regs, stack *unwi
 	return err == nil
 }
 
-// kernelPart appends what a call chain has before the frames of user space.
-func kernelPart(out, chain []byte) []byte {
-	user := false
+// kernelPart appends what a call chain has before the frames of user space, at
+// most limit addresses unless that is 0.
+func kernelPart(out, chain []byte, limit int) []byte {
+	user, n := false, 0
 	for i := 0; i+8 <= len(chain); i += 8 {
 		ip := binary.LittleEndian.Uint64(chain[i:])
 		if ip >= perfdata.MaxContext {
 			m, ok := contextMode(ip)
 			user = ok && m == modeUser || ip == perfdata.ContextUserDefer
 		}
-		if user {
+		if ip < perfdata.MaxContext {
+			n++
+		}
+		if user || limit > 0 && n > limit {
 			break
 		}
 		out = append(out, chain[i:i+8]...)

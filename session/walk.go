@@ -238,7 +238,8 @@ func (k *walker) sample(dst []byte, pos uint64) []byte {
 	e.Comm = b.comm(th.handle)
 	e.Location = b.location(w, f.state(c.mode), c.mode, c.ip, pos)
 	if s.Addr != 0 {
-		e.Data = b.location(w, f.state(c.mode), c.mode, s.Addr, pos)
+		mode := f.dataMode(s.Addr)
+		e.Data = b.location(w, f.state(mode), mode, s.Addr, pos)
 	}
 	q.reset()
 	w.pushChain(q, &f, c.chain)

@@ -26,6 +26,11 @@ func walkText(dst []byte, f *perfdata.File, p *profile.Profile, e *Event) []byte
 	if f.Events()[s.Event].Attr.SampleType&perfdata.SampleCallchain == 0 {
 		dst = fmt.Appendf(dst, " %x", s.IP)
 	}
+	for _, ip := range s.Callchain {
+		if _, ok := contextMode(ip); ip >= perfdata.MaxContext && !ok {
+			return append(dst, '\n') // perf drops the chain: see docs/session.md
+		}
+	}
 	for _, loc := range e.Frames {
 		dst = fmt.Appendf(dst, " %x", p.Locations[loc].Addr)
 	}

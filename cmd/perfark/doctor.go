@@ -23,9 +23,10 @@ import (
 
 // summary is the last line of a report, on standard error: how much of the
 // recording has a name, and which command tells the rest. Where nothing is
-// missing there is nothing to say.
+// missing or unverified there is nothing to say.
 func (a *app) summary(in *input, res *session.Result, out *symbol.Outcome) {
-	if len(out.Missing()) == 0 && res.Profile.Lost.Events+res.Profile.Lost.Samples == 0 && !res.Partial() {
+	unverified := slices.ContainsFunc(out.Objects, func(x symbol.ObjectOutcome) bool { return x.Unverified && x.FramesNamed > 0 })
+	if len(out.Missing()) == 0 && !unverified && res.Profile.Lost.Events+res.Profile.Lost.Samples == 0 && !res.Partial() {
 		return
 	}
 	if in.uid < 0 && in.bundle == nil {

@@ -114,11 +114,14 @@ func TestDoctorOtherUser(t *testing.T) {
 	if fi, err := os.Stat("/root/.debug"); err != nil || !fi.IsDir() {
 		t.Skip("NOTICE: root has no cache here")
 	}
-	r := perftest.Run(t, ".", nil, nil, "go", "build", "-o", filepath.Join(dir, "perfark"), ".")
-	if r.Code != 0 {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := perftest.Run(t, dir, nil, nil, "cp", exe, filepath.Join(dir, "perfark")); r.Code != 0 {
 		t.Fatal(r.Stderr)
 	}
-	r = perftest.Run(t, dir, []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}, nil, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "./perfark", "doctor", data)
+	r := perftest.Run(t, dir, []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}, nil, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "./perfark", "doctor", data)
 	if r.Code != 0 || !regexp.MustCompile(`/root/\.debug, which .*uid 65534\) cannot read, may hold it\n    \$ sudo perfark archive -i `).MatchString(r.Stdout) {
 		t.Errorf("exit status %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}

@@ -90,6 +90,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return a.fail(ctx, cmd, err)
 }
 
+// parseBool is how strconv says that a flag is on or off.
+var parseBool = regexp.MustCompile(`strconv\.ParseBool: parsing .*: invalid syntax$`)
+
 // parseNumber is how strconv says that a flag wants a number.
 var parseNumber = regexp.MustCompile(`strconv\.Parse\w+: parsing .*: (invalid syntax|value out of range)$`)
 
@@ -127,7 +130,7 @@ Exit status: 0 complete, 1 failed, 2 wrong usage, 3 done but partial.`,
 	root.SetErr(a.stderr)
 	root.SetVersionTemplate("perfark {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return usagef("%s", parseNumber.ReplaceAllString(err.Error(), "not a number"))
+		return usagef("%s", parseNumber.ReplaceAllString(parseBool.ReplaceAllString(err.Error(), "not true or false"), "not a number"))
 	})
 	root.PersistentFlags().StringVar(&a.buildIDDir, "buildid-dir", "", "cache of objects by Build ID in `DIR` (default: buildid.dir of perfconfig, ~/.debug)")
 	root.PersistentFlags().BoolVar(&a.noPager, "no-pager", false, "do not run a pager")
@@ -140,6 +143,7 @@ Exit status: 0 complete, 1 failed, 2 wrong usage, 3 done but partial.`,
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	noOtherShell(root)
+	setUsage(root)
 	return root
 }
 

@@ -110,6 +110,16 @@ func TestHelp(t *testing.T) {
 		if code != 0 || !strings.Contains(out, "Examples:") {
 			t.Errorf("%s --help: exit status %d, %q", c.Name(), code, out)
 		}
+		_, flags, _ := strings.Cut(out, "\nFlags:\n")
+		for line := range strings.Lines(flags) {
+			// Flags stand in one column, what they do in another.
+			if rs := []rune(line); strings.HasPrefix(strings.TrimSpace(line), "-") && strings.Contains(strings.TrimSpace(line), "  ") && len(rs) > 33 && (rs[30] != ' ' || rs[31] != ' ' || rs[32] == ' ') {
+				t.Errorf("%s --help: %q", c.Name(), line)
+			}
+			if strings.Contains(line, " string ") || strings.Contains(line, " int ") {
+				t.Errorf("%s --help: no name for the value: %q", c.Name(), line)
+			}
+		}
 	}
 }
 

@@ -55,7 +55,7 @@ const mixedJava = `public class Hot {
 }
 `
 
-// A recording with samples of Rust, C++, Go, Python, the run-time compiler of
+// P20: a recording with samples of Rust, C++, Go, Python, the run-time compiler of
 // Java and the kernel, of which the bundle alone is left, reads as it did where
 // it was made: rows, call graphs, and inlined functions.
 func TestMixedElsewhere(t *testing.T) {

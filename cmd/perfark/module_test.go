@@ -25,7 +25,7 @@ int __attribute__((section(".text.hot"), aligned(64))) mod_hot(int x) { return x
 
 const moduleID = "0102030405060708090a0b0c0d0e0f1011121314"
 
-// TestModules: S19 to S22. A module is joined to its file by name, with - equal
+// TestModules: S19, S20, S21 and S22; P18: no name is empty. A module is joined to its file by name, with - equal
 // to _, and by id; whatever its name says, its contents tell how it is
 // compressed; and its sections lie as the kernel lays them out.
 func TestModules(t *testing.T) {

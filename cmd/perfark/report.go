@@ -120,7 +120,7 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	fs.StringVarP(&c.separator, "field-separator", "t", "", "separate columns by `SEP` instead of padding them")
 	fs.StringVarP(&c.widths, "column-widths", "w", "", "make columns `WIDTHS` wide, in their order")
 	fs.BoolVar(&c.stdio, "stdio", false, "print text (there is nothing else)")
-	fs.StringVar(&c.color, "stdio-color", "auto", "colour percentages: always, never or auto, which is on a terminal")
+	fs.StringVar(&c.color, "stdio-color", "auto", "colour percentages `WHEN`: always, never or auto, which is on a terminal")
 	c.given.children = addSwitch(fs, &c.children, "no-children", "", true, "count a sample where it was taken, not in its callers too")
 	fs.VarP(&c.graph, "call-graph", "g", "print call graphs as `KIND,MIN,LIMIT,ORDER,KEY,VALUE` say, in any order (default: "+callGraphDefault+")")
 	g := fs.Lookup("call-graph")
@@ -139,7 +139,7 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	addSwitch(fs, &c.hierarchy, "hierarchy", "", false, "show a tree of the keys")
 	c.given.group = addSwitch(fs, &c.group, "group", "", true, "show events side by side; --no-group: those of a group one by one")
 	fs.IntVar(&c.groupSort, "group-sort-idx", 0, "order rows by event `N` of a group")
-	fs.StringVar(&c.percentage, "percentage", "", "percent of everything, or of what filters leave: absolute or relative")
+	fs.StringVar(&c.percentage, "percentage", "", "percent `OF` everything, absolute, or of what filters leave, relative")
 	c.limit.g = &c.graph
 	fs.Var(&c.limit, "percent-limit", "leave out rows, and branches of call graphs, below `PCT` percent")
 	c.given.skipEmpty = addSwitch(fs, &c.skipEmpty, "no-skip-empty", "", true, "show events without samples too")
@@ -393,6 +393,11 @@ func needsLines(o *report.Options) bool {
 		slices.ContainsFunc(slices.Concat(o.Sort, o.Fields), func(k report.Key) bool { return slices.Contains(lineKeys, k) })
 }
 
+// dumps reports whether samples carry dumps of the stack, to be unwound.
+func dumps(events []perfdata.Event) bool {
+	return slices.ContainsFunc(events, func(e perfdata.Event) bool { return e.Attr.SampleType&perfdata.SampleStackUser != 0 })
+}
+
 // mode settles what is counted, by what the recording has: branches, memory
 // accesses, or samples with or without their callers. The messages are perf's.
 func (c *reportCmd) mode(in *input, o *report.Options) error {
@@ -401,11 +406,18 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 		have |= e.Attr.SampleType
 	}
 	chains := have&perfdata.SampleCallchain != 0
-	dumps := have&perfdata.SampleStackUser != 0
+	dumps := dumps(in.Events())
+	if dumps {
+		o.MaxStack = 0 // unwinding stops there: session.Options.MaxUnwound
+	}
 	if !*c.given.branches {
 		c.branches = in.Header().Has(perfdata.FeatureBranchStack) && have&perfdata.SampleBranchStack != 0 && !dumps && !c.memory
 	} else if c.branches && have&perfdata.SampleBranchStack == 0 {
 		return &multiError{"Selected -b but no branch data. Did you call perf record without -b?"}
+	}
+	if c.memory && !in.Header().Pipe && have&perfdata.SampleDataSrc == 0 &&
+		!slices.ContainsFunc(in.Events(), func(e perfdata.Event) bool { return strings.Contains(e.Name, "arm_spe_") }) {
+		return &multiError{"Selected --mem-mode but no mem data. Did you call perf record without -d?"}
 	}
 	o.Memory, o.SortOrder = c.memory, c.sort
 	special := c.branches || c.memory
@@ -503,7 +515,7 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 		return err
 	}
 	c.addFields(&o)
-	so := session.Options{Workers: c.workers, Keep: keep(o), TimeQuantum: quantum, Branches: c.branches}
+	so := session.Options{Workers: c.workers, Keep: keep(o), TimeQuantum: quantum, Branches: c.branches, MaxUnwound: cmp.Or(c.maxStack, defaultMaxStack)}
 	if so.Keep&session.KeepText != 0 {
 		so.Text = c.traceText(in)
 	}
@@ -534,12 +546,18 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 	o.Restricted = res.KernelRestricted
 	o.Groups = c.groups(in.File)
 	o.Sockets = sockets(in.File)
+	r := report.New(res.Profile, o)
 	if c.chains {
-		if err := res.Stacks(ctx, report.Same(res.Profile, o), so.Keep); err != nil {
+		if same, depth, ok := r.Rows(); ok {
+			err = res.Callers(ctx, same, so.Keep, depth)
+		} else {
+			err = res.Stacks(ctx, report.Same(res.Profile, o), so.Keep)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	tables := report.Flat(res.Profile, o)
+	tables := r.Tables()
 	if err := c.print(in, res, out, tables); err != nil {
 		return err
 	}

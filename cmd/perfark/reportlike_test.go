@@ -188,6 +188,24 @@ func TestReportMemoryLikePerf(t *testing.T) {
 	}
 }
 
+// The columns of data are as wide as perf's, with and without an address.
+func TestReportMemoryWidths(t *testing.T) {
+	home := t.TempDir()
+	dots := regexp.MustCompile(`(?m)^# \.[. ]*$`)
+	prog := perftest.CC(t, "widths", threadsSource, "-O1", "-lpthread")
+	for _, event := range []string{"cpu-clock:u", "page-faults:u"} {
+		data := perftest.Record(t, "-q", "-e", event, "-d", "-W", prog)
+		for _, args := range []string{"-s dso_daddr,snoop", "-s sym,dso_daddr,tlb"} {
+			list := append([]string{"report", "-i", data, "--mem-mode"}, strings.Fields(args)...)
+			_, out, _ := runArgs(t, "", append(list, "--no-pager")...)
+			want := dots.FindAllString(perftest.PerfIn(t, home, home, nil, append(list, "--stdio")...).Stdout, -1)
+			if got := dots.FindAllString(out, -1); len(want) == 0 || !slices.Equal(got, want) {
+				t.Errorf("%s %s: %q, perf %q", event, args, got, want)
+			}
+		}
+	}
+}
+
 var likeCut = regexp.MustCompile(`(?m)(?: old_pid=\d* *| child_pid=\d* *|^# \.[. ]*)$`)
 
 // Recordings of tracepoints alone are shown by what the tracepoints say.

@@ -189,7 +189,7 @@ func (c *scriptCmd) run(ctx context.Context, name string) error {
 		return err
 	}
 	want := needs(parser, in.Events(), chains)
-	o := session.Options{Workers: c.workers, Filter: filter, Keep: session.KeepComm}
+	o := session.Options{Workers: c.workers, Filter: filter, Keep: session.KeepComm, DataAnywhere: true, MaxUnwound: cmp.Or(c.maxStack, defaultMaxStack)}
 	if want.frames {
 		o.Keep |= session.KeepFrames
 	}
@@ -286,7 +286,9 @@ func (c *scriptCmd) print(ctx context.Context, in *input, res *session.Result, p
 	sp := newScriptPrinter(in.File, res)
 	sp.nanoseconds, sp.flags, sp.inline = c.ns, parser.flags, c.inline
 	sp.formats = formats
-	sp.maxStack = cmp.Or(c.maxStack, defaultMaxStack)
+	if !dumps(in.Events()) {
+		sp.maxStack = cmp.Or(c.maxStack, defaultMaxStack) // of unwound stacks that is MaxUnwound
+	}
 	if c.kernelPath {
 		for i := range res.Profile.Objects {
 			if o := &res.Profile.Objects[i]; o.Kind == profile.KindKernel {

@@ -100,10 +100,11 @@ func TestScriptPerf(t *testing.T) {
 	chains := perftest.Record(t, "-e", "cpu-clock:u,page-faults:u", "-F", "500", "-g", "-d", "--sample-cpu", "--", prog)
 	regs := perftest.Record(t, "-e", "cpu-clock:u", "-F", "500", "--user-regs=ip,sp,ax,r8", "--intr-regs=ip,flags", "--", prog)
 	group := perftest.Record(t, "-e", "{cpu-clock:u,task-clock:u}:S", "-F", "500", "--", prog)
-	for _, tt := range []struct {
+	type run struct {
 		data string
 		args []string
-	}{
+	}
+	runs := []run{
 		{chains, nil},
 		{chains, []string{"-G"}},
 		{chains, []string{"--max-stack", "2"}},
@@ -129,7 +130,15 @@ func TestScriptPerf(t *testing.T) {
 		{regs, nil},
 		{regs, []string{"-F", "+iregs,+uregs"}},
 		{group, nil},
-	} {
+	}
+	dumps := perftest.Record(t, "-e", "cpu-clock:u", "-F", "500", "--call-graph", "dwarf,4096", "--", prog)
+	runs = append(runs, run{dumps, []string{"--max-stack", "2"}}, run{dumps, []string{"--max-stack", "3", "-F", "ip,sym,dso"}})
+	// The kernel touches what the program has mapped.
+	faults := filepath.Join(t.TempDir(), "perf.data")
+	if r := perftest.Perf(t, "record", "-q", "-e", "page-faults", "-c", "1", "-d", "-o", faults, "--", prog); r.Code == 0 {
+		runs = append(runs, run{faults, []string{"-F", "event,addr,ip,dso"}})
+	}
+	for _, tt := range runs {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
 			args := append([]string{"script", "-i", tt.data}, tt.args...)
 			want := perftest.PerfIn(t, t.TempDir(), home, nil, args...)

@@ -126,6 +126,12 @@ func (s *kernelSource) Get(ctx context.Context, k store.Key) (*store.File, error
 		}
 		return &store.File{ReaderAt: f, Size: size, Origin: s.flags.kallsyms, Unverified: true, Close: f.Close, Info: fi}, nil
 	case k.Kind == store.Kallsyms && s.flags.vmlinux != "":
+		k.Kind = store.ELF
+		f, err := store.OneFile(s.flags.vmlinux).Get(ctx, k)
+		if err != nil {
+			return nil, err // which says why it is not used
+		}
+		f.Close()
 		return nil, none
 	case k.Kind == store.ELF && s.kernels[k.Path]:
 		if s.flags.kallsyms != "" || s.flags.ignoreVmlinux {

@@ -7,6 +7,7 @@ package escape
 
 import (
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -15,8 +16,8 @@ const hex = "0123456789abcdef"
 // Name returns s with every byte or character that a terminal may act upon
 // written out: C0 controls (newline and tab too), DEL and bytes that are no
 // UTF-8 as \x1b; C1 controls, line separators, and the characters that change
-// the direction of text as \u202e. A name with nothing of that kind is
-// returned as it is. The result is valid UTF-8 in one line.
+// the direction of text or show as nothing as \u202e. A name with nothing of
+// that kind is returned as it is. The result is valid UTF-8 in one line.
 func Name(s string) string {
 	i := unsafeAt(s, false)
 	if i < 0 {
@@ -47,7 +48,15 @@ func JSON(text []byte) []byte {
 		}
 		if r == 0x7f || acts(r) {
 			out = append(out, text[done:i]...)
-			out = append(out, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
+			units := [2]rune{r}
+			if r > 0xffff {
+				units[0], units[1] = utf16.EncodeRune(r)
+			}
+			for _, u := range units {
+				if u != 0 {
+					out = append(out, '\\', 'u', hex[u>>12&15], hex[u>>8&15], hex[u>>4&15], hex[u&15])
+				}
+			}
 			done = i + n
 		}
 		i += n
@@ -98,8 +107,14 @@ func escape(s string, i int, lines bool) string {
 		case r == utf8.RuneError && n <= 1:
 			hexByte(&b, c)
 		case acts(r):
-			b.WriteString(`\u`)
-			for shift := 12; shift >= 0; shift -= 4 {
+			shift := 12
+			if r > 0xffff {
+				b.WriteString(`\U`)
+				shift = 28
+			} else {
+				b.WriteString(`\u`)
+			}
+			for ; shift >= 0; shift -= 4 {
 				b.WriteByte(hex[r>>shift&15])
 			}
 		default:
@@ -126,16 +141,20 @@ func control(c byte, lines bool) bool {
 
 // acts reports whether a terminal or a text renderer acts upon r rather than
 // showing it: C1 controls, the bidirectional marks, embeddings, overrides and
-// isolates of Unicode Standard Annex 9, the line separators, and the byte
-// order mark.
+// isolates of Unicode Standard Annex 9, the line separators, the byte order
+// mark. So do characters that show as nothing, by which two names would look
+// the same: those of no width, and the tags; and what is no character.
 func acts(r rune) bool {
 	switch {
 	case r >= 0x80 && r <= 0x9f,
-		r == 0x061c,
-		r == 0x200e, r == 0x200f,
+		r == 0xad, r == 0x061c, r == 0x180e,
+		r >= 0x200b && r <= 0x200f,
 		r >= 0x2028 && r <= 0x202e,
-		r >= 0x2066 && r <= 0x2069,
-		r == 0xfeff:
+		r >= 0x2060 && r <= 0x206f,
+		r == 0xfeff,
+		r >= 0xfff9 && r <= 0xfffb,
+		r >= 0xe0000 && r <= 0xe007f,
+		r&0xfffe == 0xfffe:
 		return true
 	}
 	return false

@@ -22,6 +22,9 @@ func TestName(t *testing.T) {
 		{"a\xffb\xc3", `a\xffb\xc3`},
 		{"\ufffd", "\ufffd"},
 		{"\ufeffx", `\ufeffx`},
+		{"a\u200bb\u00ad\u2060", `a\u200bb\u00ad\u2060`}, // U4: shown as nothing
+		{"a\U000e0041\ufffe", `a\U000e0041\ufffe`},
+		{"e\u0301", "e\u0301"},
 		{`C:\dir`, `C:\dir`},
 	}
 	for _, tt := range tests {
@@ -39,7 +42,7 @@ func TestLines(t *testing.T) {
 
 // What JSON writes says the same as before.
 func TestJSON(t *testing.T) {
-	for _, in := range []string{"", "naïve/中文", "a\u202eb", "\u009b31m\x7f", "\u2066x\u2069\ufeff", "a\x1b\n\u2028", "x\u200e"} {
+	for _, in := range []string{"", "naïve/中文", "a\u202eb", "\u009b31m\x7f", "\u2066x\u2069\ufeff", "a\x1b\n\u2028", "x\u200e", "\u200b\U000e0041\ufffe😀"} {
 		text, err := json.Marshal(in)
 		if err != nil {
 			t.Fatal(err)

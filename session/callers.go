@@ -1,0 +1,172 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/perfark/perfark/profile"
+)
+
+// Callers reads the samples again, and fills the profile's Callers: what the
+// samples that have a location in their call chain, or are of it, count
+// together. Each counts once for a location, whatever the number of frames it
+// has there. In these location same[l] stands for every location l; nil keeps
+// them as they are. Of each chain the depth innermost frames count, or
+// the -depth outermost if it is negative; all if it is 0. Samples stay as they
+// are.
+//
+// This is what is left of the stacks if nobody wants to see them, for a part
+// of the memory and the time. All else is as with Stacks.
+func (r *Result) Callers(ctx context.Context, same []int32, keep Keep, depth int) error {
+	l, err := r.second(same, keep&^KeepStacks|KeepFrames)
+	if err != nil {
+		return err
+	}
+	p := r.Profile
+	l.callers, l.depth = true, depth
+	if err := l.samples(ctx); err != nil {
+		return fmt.Errorf("%s: %w", l.f.Name(), err)
+	}
+	q := &profile.Profile{}
+	strange := l.strange()
+	l.merge(q)
+	if strange || !slices.Equal(p.Threads, q.Threads) || !slices.Equal(p.Extras, q.Extras) {
+		return l.changed()
+	}
+	p.Callers = q.Samples
+	return nil
+}
+
+// second returns a loader that reads the samples again.
+func (r *Result) second(same []int32, keep Keep) (*loader, error) {
+	p := r.Profile
+	if r.l == nil || r.l.o.Keep&(KeepFrames|KeepStacks) == 0 || r.l.o.HitsOnly {
+		return nil, errors.New("session: the profile was loaded without frames")
+	}
+	if same != nil && len(same) != len(p.Locations) {
+		return nil, fmt.Errorf("session: %d classes for %d locations", len(same), len(p.Locations))
+	}
+	l := r.l.again(keep)
+	l.o.Branches = false
+	l.index = newLocIndex(p, same)
+	return l, nil
+}
+
+// strange reports whether there were addresses that were not there before. The
+// index is spent.
+func (l *loader) strange() bool {
+	l.index.slots = nil // they are not needed any more
+	return slices.ContainsFunc(l.workers, func(w *worker) bool { return w.b.strange })
+}
+
+func (l *loader) changed() error {
+	return fmt.Errorf("%s: the recording changed while it was read", l.f.Name())
+}
+
+// A callerWay is the way to the frame of a sample, from the outermost on. What
+// the next sample shares of it stays, and is counted when it is left: once for
+// all of them.
+type callerWay struct {
+	path []callerFrame
+	on   []uint64 // by location: whether it is on the way, a bit each
+	done []callerSum
+}
+
+type callerFrame struct {
+	loc    int32
+	first  bool // it is not on the way before
+	count  uint32
+	period uint64
+}
+
+// A callerSum waits to be added to the table.
+type callerSum struct {
+	key    sampleKey
+	count  uint32
+	period uint64
+	hash   uint64
+}
+
+// countCallers counts the queued samples for each location they have.
+func (b *builder) countCallers() {
+	q, c := &b.queue, &b.way
+	if c.on == nil {
+		c.on = make([]uint64, (len(b.l.index.p.Locations)+63)/64)
+	}
+	group := int32(none)
+	for i := range q.samples {
+		s := &q.samples[i]
+		if s.group != group {
+			c.back(0, group)
+			group = s.group
+		}
+		chain := q.locs[s.chain:s.ends]
+		switch d := b.l.depth; {
+		case d > 0:
+			chain = chain[:min(d, len(chain))]
+		case d < 0:
+			chain = chain[max(len(chain)+d, 0):]
+		}
+		n := 0
+		for n < len(chain) && n < len(c.path) && c.path[n].loc == chain[len(chain)-1-n] {
+			n++
+		}
+		c.back(n, group)
+		for j := len(chain) - 1 - n; j >= 0; j-- {
+			c.push(chain[j])
+		}
+		if n := len(c.path); n > 0 {
+			at := &c.path[n-1]
+			at.count++
+			at.period += s.period
+		}
+		if leaf := q.locs[s.leaf]; leaf >= 0 && c.on[leaf>>6]>>(leaf&63)&1 == 0 {
+			c.done = append(c.done, callerSum{key: sampleKey{leaf, none, group}, count: 1, period: s.period})
+		}
+	}
+	c.back(0, group)
+	b.samples.reserve(len(c.done))
+	mask := uint64(len(b.samples.slots) - 1)
+	touched := b.touched
+	for i := range c.done {
+		d := &c.done[i]
+		d.hash = b.samples.hash(d.key)
+		touched += uint64(b.samples.slots[d.hash&mask].count)
+	}
+	b.touched = touched
+	for i := range c.done {
+		d := &c.done[i]
+		b.samples.add(d.key, d.hash, d.count, d.period)
+	}
+	c.done = c.done[:0]
+}
+
+func (c *callerWay) push(loc int32) {
+	at := callerFrame{loc: loc}
+	if loc >= 0 { // else the recording has changed
+		at.first = c.on[loc>>6]>>(loc&63)&1 == 0
+		c.on[loc>>6] |= 1 << (loc & 63)
+	}
+	c.path = append(c.path, at)
+}
+
+// back goes back to the n outermost frames.
+func (c *callerWay) back(n int, group int32) {
+	for i := len(c.path) - 1; i >= n; i-- {
+		at := &c.path[i]
+		if at.first {
+			c.on[at.loc>>6] &^= 1 << (at.loc & 63)
+			if at.count > 0 {
+				c.done = append(c.done, callerSum{key: sampleKey{at.loc, none, group}, count: at.count, period: at.period})
+			}
+		}
+		if i > 0 {
+			up := &c.path[i-1]
+			up.count += at.count
+			up.period += at.period
+		}
+	}
+	c.path = c.path[:n]
+}
