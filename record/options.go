@@ -117,8 +117,8 @@ func (o *Options) hasTask() bool { return len(o.PIDs)+len(o.TIDs)+len(o.UIDs) > 
 // have if they have a copy of the stack.
 func (o *Options) address() bool { return o.Address || o.Callgraph.Mode == CallgraphDWARF }
 
-// check finds what cannot be asked for.
-func (o *Options) check() error {
+// Check finds what cannot be asked for, whatever the host is.
+func (o *Options) Check() error {
 	if !o.hasCPU() && !o.hasTask() && len(o.Command) == 0 {
 		return ErrNoTarget
 	}

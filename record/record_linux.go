@@ -1,10 +1,12 @@
 package record
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -608,7 +610,7 @@ func (r *recorder) settle() error {
 		}
 		o.Freq = uint64(limit)
 	}
-	return o.check()
+	return o.Check()
 }
 
 // defaultRing is the size of a ring without -m: what every user may lock.
@@ -691,12 +693,50 @@ func (r *recorder) run(ctx context.Context, out *os.File) error {
 	}
 	err = r.loop(ctx, ended)
 	if r.cmd != nil {
-		err = errors.Join(err, r.endCommand(ended, err == nil))
+		if e := r.endCommand(ended, err == nil); err == nil {
+			err = e
+		}
 	}
 	for _, c := range r.open {
 		c.disable()
 	}
-	return errors.Join(err, r.end())
+	e := r.end()
+	if e != nil && !r.o.Pipe && seekable(r.out) {
+		salvage(r.out, r.file.end)
+	}
+	if err == nil { // if the file cannot be written to, end says so once more
+		err = e
+	}
+	return err
+}
+
+// salvage has the header of a file that could not be completed, as the disk
+// is full, say how many whole records there are before end; 0: as many as there
+// are.
+func salvage(f *os.File, end int64) {
+	if end == 0 {
+		end = math.MaxInt64
+	}
+	var h [104]byte
+	if _, err := f.ReadAt(h[:], 0); err != nil {
+		return
+	}
+	from := binary.NativeEndian.Uint64(h[40:])
+	r := bufio.NewReader(io.NewSectionReader(f, int64(from), end-int64(from)))
+	size := uint64(0)
+	for {
+		b, err := r.Peek(8)
+		n := recordSize(b)
+		if err != nil || n < 8 {
+			break
+		}
+		if got, err := r.Discard(n); err != nil || got < n {
+			break
+		}
+		size += uint64(n)
+	}
+	binary.NativeEndian.PutUint64(h[:], size)
+	f.WriteAt(h[:8], 48)
 }
 
 // endCommand waits for the command, which is told to end if it runs still.
@@ -711,7 +751,9 @@ func (r *recorder) endCommand(ended <-chan struct{}, record bool) error {
 				r.cmd.cmd.Process.Signal(unix.SIGTERM)
 			}
 			if record && err == nil {
-				err = errors.Join(r.drain(false), r.file.checkpoint())
+				if err = r.drain(false); err == nil {
+					err = r.file.checkpoint()
+				}
 			}
 			continue
 		}
@@ -901,6 +943,7 @@ func (r *recorder) end() error {
 	if err := r.file.checkpoint(); err != nil {
 		return err
 	}
+	r.file.end = r.file.w.Offset()
 	if z := r.file.z; z != nil {
 		r.stats.Compressed += z.got
 	}

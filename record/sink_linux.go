@@ -24,6 +24,7 @@ type sink struct {
 	ids    *identities // nil: no ids are taken
 	timeAt int         // of the time in samples; 0: they have none
 	tmp    []byte
+	end    int64 // of the data, once it is known
 
 	samples perfdata.SampleTimes
 	table   idTable

@@ -79,8 +79,8 @@ A file that stands in the place of the recording is renamed to FILE.old. With -o
 or if standard output is a pipe, the recording is written to standard output, and
 COMMAND writes to standard error.
 
-With CAP_PERFMON, or kernel.perf_event_paranoid at 1 or less, all this works without
-root; with less, what may be recorded is, and a message says what is missing.
+With CAP_PERFMON all this works without root; with less, what may be recorded is, and
+a message says what is missing and what would bring it.
 
 Exit status: that of COMMAND, 128 and the number if a signal ended it; 1 nothing
 could be recorded; 2 wrong usage.`,
@@ -180,21 +180,28 @@ func (c *recordCmd) run(ctx context.Context) error {
 		return err
 	}
 	out := &recording{recordCmd: c}
-	if err := out.open(); err != nil {
-		return err
-	}
+	out.destination()
 	stop, err := out.switching()
 	if err != nil {
 		return err
 	}
 	defer stop()
+	if err := c.o.Check(); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	if err := out.open(); err != nil {
+		return err
+	}
 	// The file has to be completed, however long that takes; the second signal
 	// ends the process in any case.
 	patient.Store(true)
 	st, err := record.Run(ctx, out.f, c.o, c.note)
 	if err != nil {
 		out.discard(st)
-		return recordError(err)
+		if c.o.Pipe && errors.Is(err, syscall.EPIPE) {
+			return &exitError{code: 128 + int(syscall.SIGPIPE)} // the reader has gone: not worth a word
+		}
+		return err
 	}
 	if err := out.finish(st); err != nil {
 		return err
@@ -207,14 +214,6 @@ func (c *recordCmd) run(ctx context.Context) error {
 		return &exitError{code: st.Status}
 	}
 	return nil
-}
-
-// recordError makes a wrong usage of what record says is one.
-func recordError(err error) error {
-	if errors.Is(err, record.ErrNoTarget) {
-		return &exitError{exitUsage, err}
-	}
-	return err
 }
 
 // note prints what was not done as asked.
@@ -388,27 +387,37 @@ type recording struct {
 	f     *os.File
 	name  string // "" for standard output
 	files []string
+	moved bool // there was something in its place
 	sigs  chan os.Signal
+}
+
+// destination decides where the recording goes, as perf does.
+func (r *recording) destination() {
+	switch {
+	case r.output == "-" || r.output == "" && isPipe(os.Stdout):
+		r.o.Pipe = true
+	case r.output == "":
+		r.name = "perf.data"
+	default:
+		r.name = r.output
+	}
 }
 
 // open opens what the recording goes to.
 func (r *recording) open() error {
-	if r.output == "-" || r.output == "" && isPipe(os.Stdout) {
+	if r.name == "" {
 		if isTerminal(os.Stdout) {
 			return hintf(usagef("standard output is a terminal: a recording is not written to it"), "-o FILE")
 		}
-		r.f, r.o.Pipe = os.Stdout, true
+		r.f = os.Stdout
 		return nil
-	}
-	if r.name = r.output; r.name == "" {
-		r.name = "perf.data"
 	}
 	if err := safeDir(r.name); err != nil {
 		return err
 	}
-	var err error
-	r.f, err = createRecording(r.name)
-	if err != nil {
+	_, err := os.Lstat(r.name)
+	r.moved = err == nil
+	if r.f, err = createRecording(r.name); err != nil {
 		return err
 	}
 	if st, err := r.f.Stat(); err == nil && !st.Mode().IsRegular() {
@@ -534,6 +543,9 @@ func (r *recording) discard(st *record.Stats) {
 	if st == nil || !st.Begun {
 		if fi, err := os.Lstat(r.name); err == nil && fi.Mode().IsRegular() && fi.Size() == 0 {
 			os.Remove(r.name)
+			if r.moved { // what was there before is there again
+				os.Rename(r.name+".old", r.name)
+			}
 		}
 	}
 }
