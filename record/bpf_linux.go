@@ -80,7 +80,7 @@ func (s *synth) bpf() error {
 			if err != nil {
 				return nil
 			}
-			names, err = objfile.ReadKallsyms(f, &decode.Budget{})
+			names, err = objfile.ReadKallsyms(f, decode.NewBudget(decode.Limits{}))
 			f.Close()
 			if err != nil {
 				return nil

@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/binary"
 	"maps"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,7 +54,7 @@ func tracingData(root string, names []string) []byte {
 	if nativeBig {
 		big = 1
 	}
-	b = append(b, big, 8)
+	b = append(b, big, bits.UintSize/8)
 	u32(os.Getpagesize())
 	for _, n := range []string{"header_page", "header_event"} {
 		b = append(append(b, n...), 0)

@@ -516,3 +516,58 @@ func TestRecordRights(t *testing.T) {
 		t.Errorf("CAP_PERFMON: exit status %d, %s", res.Code, res.Stderr)
 	}
 }
+
+// bpfSource loads a program that does nothing, and keeps it.
+const bpfSource = `
+#include <linux/bpf.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(void) {
+	struct bpf_insn in[2] = {{.code = 0xb7}, {.code = 0x95}};
+	union bpf_attr a;
+	memset(&a, 0, sizeof a);
+	a.prog_type = BPF_PROG_TYPE_SOCKET_FILTER;
+	a.insns = (unsigned long)in;
+	a.insn_cnt = 2;
+	a.license = (unsigned long)"GPL";
+	strcpy(a.prog_name, "hello");
+	if (syscall(SYS_bpf, BPF_PROG_LOAD, &a, sizeof a) < 0) return 1;
+	puts("loaded");
+	fflush(stdout);
+	pause();
+}
+`
+
+// What is known of BPF programs that were loaded before is what perf knows.
+func TestRecordBPF(t *testing.T) {
+	r := newRecorder(t)
+	cmd := exec.Command(perftest.CC(t, "load", bpfSource))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}()
+	if n, _ := out.Read(make([]byte, 16)); n == 0 {
+		t.Skip("NOTICE: no BPF program can be loaded here")
+	}
+	events := func(file string) string {
+		dump := r.perf("script", "-D", "-i", file).Stdout
+		return strings.Join(regexp.MustCompile(`PERF_RECORD_(KSYMBOL|BPF_EVENT) .*(_hello|flags 0).*`).FindAllString(dump, -1), "\n")
+	}
+	want := r.perf("record", "-o", "p.data", "-e", "cpu-clock", "-a", "--", "true")
+	if want.Code != 0 {
+		t.Skipf("NOTICE: perf may not record here: %s", want.Stderr)
+	}
+	r.record("a.data", "-e", "cpu-clock", "-a", "--", "true")
+	if got, want := events("a.data"), events("p.data"); got != want || !strings.Contains(got, "_hello") {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
