@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -96,7 +97,7 @@ func (b *builder) extraDim(d *dim) {
 	case Transaction:
 		value(true, func(e *profile.Extra) uint64 { return e.Transaction })
 	case CgroupID:
-		value(false, func(e *profile.Extra) uint64 { return e.Cgroup })
+		name(func(e *profile.Extra) string { return fmt.Sprintf("%016x%016x", e.NSDev, e.NSIno) }) // in order
 	case Cgroup:
 		name(b.cgroup)
 	case Trace:

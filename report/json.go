@@ -308,7 +308,7 @@ func extraNumber(e *profile.Extra, k Key) (uint64, bool) {
 	case LocalPStage, PStage:
 		return uint64(e.PStage), true
 	case CgroupID:
-		return e.Cgroup, true
+		return e.NSIno, true
 	case Time:
 		return e.Time, true
 	case CodePageSize:

@@ -731,7 +731,7 @@ func (b *builder) extraText(s *profile.Sample, l *profile.Location, k Key) strin
 	case Trace:
 		return escape.Name(cmp.Or(e.Text, "N/A"))
 	case CgroupID:
-		return fmt.Sprintf("0/%#x", e.Cgroup)
+		return fmt.Sprintf("%d/0x%x", e.NSDev, e.NSIno)
 	case Time:
 		if b.o.Nanoseconds {
 			return fmt.Sprintf("%d.%09d", e.Time/1e9, e.Time%1e9)

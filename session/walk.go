@@ -236,17 +236,17 @@ func (k *walker) sample(dst []byte, pos uint64) []byte {
 	k.reset(s)
 	e := &k.e
 	e.Comm = b.comm(th.handle)
-	e.Location = b.location(w, f.state(c.mode), c.mode, c.ip, pos)
 	if s.Addr != 0 {
 		mode := f.dataMode(s.Addr)
 		e.Data = b.location(w, f.state(mode), mode, s.Addr, pos)
 	}
 	q.reset()
+	q.push(c.ip, where(f.state(c.mode), c.mode)) // with the others: see resolve
 	w.pushChain(q, &f, c.chain)
 	n := int32(len(q.ips))
-	q.samples = append(q.samples, queued{pos: pos, ends: n, branches: n, shared: n})
+	q.samples = append(q.samples, queued{pos: pos, chain: 1, ends: n, branches: n, shared: n})
 	b.resolve(w)
-	e.Frames, e.IPs = q.locs, q.ips
+	e.Location, e.Frames, e.IPs = q.locs[0], q.locs[1:], q.ips[1:]
 	for i := range s.Branches {
 		e.Branches = append(e.Branches, [2]int32{
 			b.branchEnd(w, &f, s.Branches[i].From), b.branchEnd(w, &f, s.Branches[i].To),

@@ -206,6 +206,20 @@ func TestReportMemoryWidths(t *testing.T) {
 	}
 }
 
+// cgroup_id is that of the thread's namespace, not of the sample's cgroup.
+func TestReportCgroupIDLikePerf(t *testing.T) {
+	home := t.TempDir()
+	data := perftest.Record(t, "-q", "-e", "cpu-clock:u", "--namespaces", "--all-cgroups", perftest.CC(t, "ns", threadsSource, "-O1", "-lpthread"))
+	for _, args := range []string{"-s cgroup_id", "-s cgroup_id,comm", "-s cgroup,cgroup_id"} {
+		list := append([]string{"report", "-i", data}, strings.Fields(args)...)
+		_, out, _ := runArgs(t, "", append(list, "--no-pager")...)
+		want := perftest.PerfIn(t, home, home, nil, append(list, "--stdio")...).Stdout
+		if got, want := likeBlocks(out), likeBlocks(want); !maps.Equal(got, want) || len(got) == 0 {
+			t.Errorf("%s: blocks that differ:\n%s", args, likeDiff(got, want))
+		}
+	}
+}
+
 var likeCut = regexp.MustCompile(`(?m)(?: old_pid=\d* *| child_pid=\d* *|^# \.[. ]*)$`)
 
 // Recordings of tracepoints alone are shown by what the tracepoints say.

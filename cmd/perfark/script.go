@@ -304,6 +304,7 @@ func (c *scriptCmd) print(ctx context.Context, in *input, res *session.Result, p
 	}
 	sp.setEvents(in.File, parser, chains)
 	sp.setFiles(c.fullSource)
+	sp.prepare()
 	match, err := c.scriptMatcher(res.Profile)
 	if err != nil {
 		return err

@@ -22,6 +22,9 @@ type scriptPrinter struct {
 	dsos  [][]byte // by object: " (NAME)", then for no object
 	files []string // by index into p.Files: as printed
 
+	quick []quickFrame // by location: see prepare; nil: not to be used
+	texts []quickText
+
 	big         bool
 	nanoseconds bool
 	inline      bool
@@ -300,6 +303,10 @@ const miscSwitchPreempt = 1 << 14
 // frames appends the lines of a call chain.
 func (sp *scriptPrinter) frames(b []byte, chain []scriptFrame, f field) []byte {
 	n := 0
+	if sp.quick != nil && f&frameFields == quickFields {
+		b, n = sp.quickFrames(b, chain)
+		chain = chain[n:]
+	}
 	for i := range chain {
 		fr := &chain[i]
 		var l *profile.Location

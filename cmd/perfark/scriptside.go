@@ -144,7 +144,11 @@ func appendRecord(b []byte, r perfdata.Record) []byte {
 			}
 			b = append(b, ": "...)
 			b = strconv.AppendUint(b, l.Dev, 10)
-			b = strconv.AppendUint(append(b, "/0x"...), l.Ino, 16)
+			b = append(b, '/')
+			if l.Ino != 0 {
+				b = append(b, "0x"...)
+			}
+			b = strconv.AppendUint(b, l.Ino, 16)
 			if i+1 < len(r.Links) {
 				b = append(b, ", "...)
 			}
