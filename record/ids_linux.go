@@ -26,8 +26,16 @@ type mapping struct {
 // identities finds the Build IDs of mapped files while they are mapped.
 type identities struct {
 	proc  string
-	known map[fileKey]buildid.ID
+	known map[fileKey]knownID
 	vdso  *buildid.ID
+}
+
+// A knownID is an id that was read, and the state of the file then: one that is
+// written over has another.
+type knownID struct {
+	id    buildid.ID
+	ctime unix.Timespec
+	size  int64
 }
 
 type fileKey struct {
@@ -50,54 +58,60 @@ func (t *identities) of(m mapping) buildid.ID {
 		return ""
 	}
 	key := fileKey{m.maj, m.min, m.ino, m.gen, m.name}
-	if id, ok := t.known[key]; ok {
-		return id
-	}
-	id, ok := t.read(m)
+	known, have := t.known[key]
+	now, ok := t.read(m, known, have)
 	if !ok {
 		return ""
 	}
 	if t.known == nil {
-		t.known = map[fileKey]buildid.ID{}
+		t.known = map[fileKey]knownID{}
 	}
-	t.known[key] = id
-	return id
+	t.known[key] = now
+	return now.id
 }
 
 // read reads the id of a file: through the mapping itself, or, where that is
 // not allowed or gone, by its name as the process sees it if that is the same
-// file still.
-func (t *identities) read(m mapping) (buildid.ID, bool) {
+// file still. What is known of the file is enough if it did not change, or is
+// gone.
+func (t *identities) read(m mapping, known knownID, have bool) (knownID, bool) {
 	dir := filepath.Join(t.proc, strconv.Itoa(m.pid))
-	if id, ok := t.open(filepath.Join(dir, "map_files", fmt.Sprintf("%x-%x", m.start, m.end)), nil); ok {
-		return id, true
-	}
 	name := strings.TrimSuffix(m.name, " (deleted)")
-	for _, root := range []string{filepath.Join(dir, "root"), ""} {
-		if id, ok := t.open(root+name, &m); ok {
+	for i, at := range []string{filepath.Join(dir, "map_files", fmt.Sprintf("%x-%x", m.start, m.end)), filepath.Join(dir, "root") + name, name} {
+		same := &m
+		if i == 0 {
+			same = nil // it is the mapping
+		}
+		if id, ok := t.open(at, same, known, have); ok {
 			return id, true
 		}
 	}
-	return "", false
+	return known, have
 }
 
 // open reads the id of a file, if it is the one of m.
-func (t *identities) open(name string, m *mapping) (buildid.ID, bool) {
+func (t *identities) open(name string, m *mapping, known knownID, have bool) (knownID, bool) {
+	var st unix.Stat_t
+	is := func() bool {
+		return st.Mode&unix.S_IFMT == unix.S_IFREG && (m == nil || st.Ino == m.ino && unix.Major(st.Dev) == m.maj && unix.Minor(st.Dev) == m.min)
+	}
+	if unix.Stat(name, &st) != nil || !is() {
+		return knownID{}, false
+	}
+	if have && st.Ctim == known.ctime && st.Size == known.size {
+		return known, true
+	}
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
-		return "", false
+		return knownID{}, false
 	}
 	defer f.Close()
-	var st unix.Stat_t
-	if unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return "", false
-	}
-	if m != nil && (st.Ino != m.ino || unix.Major(st.Dev) != m.maj || unix.Minor(st.Dev) != m.min) {
-		return "", false
+	if unix.Fstat(int(f.Fd()), &st) != nil || !is() {
+		return knownID{}, false
 	}
 	id, err := objfile.ReadBuildID(f, st.Size)
 	if err != nil {
-		return "", true // it has none, and that will not change
+		id = "" // it has none
 	}
-	return id, true
+	return knownID{id, st.Ctim, st.Size}, true
 }

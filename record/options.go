@@ -77,6 +77,11 @@ type Options struct {
 	AllCgroups bool // records of cgroups, and the cgroup with each sample
 	Switches   bool // records of context switches
 	NoBuildID  bool // no build ids are taken
+
+	// KernelIDs asks the kernel for build ids, which knows them however short a
+	// process lives. But kernels up to 6.18 at least then mark the mappings in
+	// the recordings of others as having ids, which perf 6.1 dies of.
+	KernelIDs  bool
 	NoBPF      bool // no records of BPF programs
 	StrictFreq bool // a frequency that the kernel does not allow is an error
 	Overwrite  bool // the rings are read at the end alone, or when another file begins
@@ -250,7 +255,7 @@ func (o *Options) configureOne(list []wanted, i int, regs regMasks) {
 	set(track, perfdata.FlagMmap|perfdata.FlagMmap2|perfdata.FlagComm|perfdata.FlagCommExec|perfdata.FlagTask|
 		perfdata.FlagKsymbol)
 	set(track && !o.NoBPF, perfdata.FlagBPFEvent)
-	set(track && !o.NoBuildID, perfdata.FlagBuildID)
+	set(track && o.KernelIDs && !o.NoBuildID, perfdata.FlagBuildID)
 	set(track && o.address(), perfdata.FlagMmapData)
 	set(track && o.Namespaces, perfdata.FlagNamespaces)
 	set(track && o.AllCgroups, perfdata.FlagCgroup)

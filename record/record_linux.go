@@ -562,6 +562,11 @@ func (r *recorder) interrupt() {
 	unix.Write(r.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 }
 
+// kernelIDs reports whether the kernel was asked for build ids.
+func (r *recorder) kernelIDs() bool {
+	return slices.ContainsFunc(r.list, func(w wanted) bool { return w.attr.Flags.Has(perfdata.FlagBuildID) })
+}
+
 // bare returns a record that is its header alone.
 func bare(t perfdata.Type) []byte {
 	b := binary.NativeEndian.AppendUint32(nil, uint32(t))
@@ -785,7 +790,7 @@ func (r *recorder) enable() error {
 // begin writes what stands before the first sample.
 func (r *recorder) begin(out *os.File) error {
 	r.out = out
-	r.file = &sink{stats: &r.stats, ids: r.ids, timeAt: r.timeAt()}
+	r.file = &sink{stats: &r.stats, ids: r.ids, timeAt: r.timeAt(), kernelIDs: r.kernelIDs()}
 	var err error
 	pipe := r.o.Pipe || !seekable(out)
 	if r.file.w, err = perfdata.NewWriter(out, perfdata.WriterOptions{Big: nativeBig, Pipe: pipe}); err != nil {

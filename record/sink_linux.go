@@ -23,8 +23,13 @@ type sink struct {
 	stats  *Stats
 	ids    *identities // nil: no ids are taken
 	timeAt int         // of the time in samples; 0: they have none
-	tmp    []byte
-	end    int64 // of the data, once it is known
+
+	// kernelIDs: the kernel was asked for build ids. If it was not, a mapping
+	// that is marked as having one has none: somebody else asked.
+	kernelIDs bool
+
+	tmp []byte
+	end int64 // of the data, once it is known
 
 	samples perfdata.SampleTimes
 	table   idTable
@@ -130,9 +135,9 @@ const (
 	mmapName  = 72
 )
 
-// mmap2 notes what a mapping is of. If its id had to be found out it returns
-// the record with the id in it.
-func (s *sink) mmap2(rec []byte) []byte {
+// mmap2 notes what a mapping is of. If its id had to be found out, or it is
+// marked wrongly, it returns the record as it should be.
+func (s *sink) mmap2(rec []byte) (changed []byte) {
 	if len(rec) <= mmapName || s.ids == nil {
 		return nil
 	}
@@ -142,13 +147,19 @@ func (s *sink) mmap2(rec []byte) []byte {
 	}
 	misc := binary.NativeEndian.Uint16(rec[4:])
 	mode := misc & perfdata.MiscCPUModeMask
+	if misc&perfdata.MiscMmapBuildID != 0 && !s.kernelIDs {
+		misc &^= perfdata.MiscMmapBuildID
+		rec = slices.Clone(rec)
+		binary.NativeEndian.PutUint16(rec[4:], misc)
+		changed = rec
+	}
 	if misc&perfdata.MiscMmapBuildID != 0 {
 		n := min(int(rec[mmapUnion]), 20)
 		s.table.add(mode, string(name), buildid.ID(rec[mmapUnion+4:mmapUnion+4+n]))
 		return nil
 	}
 	if mode != perfdata.CPUModeUser || binary.NativeEndian.Uint32(rec[mmapProt:])&protExec == 0 {
-		return nil
+		return changed
 	}
 	u64 := func(at int) uint64 { return binary.NativeEndian.Uint64(rec[at:]) }
 	id := s.ids.of(mapping{
@@ -156,7 +167,7 @@ func (s *sink) mmap2(rec []byte) []byte {
 		maj: binary.NativeEndian.Uint32(rec[mmapUnion:]), min: binary.NativeEndian.Uint32(rec[mmapUnion+4:]), ino: u64(mmapUnion + 8), gen: u64(mmapUnion + 16),
 	})
 	if id == "" {
-		return nil
+		return changed
 	}
 	s.table.add(mode, string(name), id)
 	out := slices.Clone(rec)

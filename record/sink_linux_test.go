@@ -2,12 +2,16 @@ package record
 
 import (
 	"bytes"
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/perfark/perfark/buildid"
+	"github.com/perfark/perfark/objfile"
 	"github.com/perfark/perfark/perfdata"
 )
 
@@ -46,7 +50,7 @@ func sinkTo(t testing.TB, records []byte, at, level int) (*perfdata.File, *sink)
 		t.Fatal(err)
 	}
 	defer f.Close()
-	s := &sink{stats: &Stats{}, timeAt: 24, ids: &identities{known: map[fileKey]buildid.ID{{8, 0, 7, 0, "/bin/b"}: "short"}}}
+	s := &sink{stats: &Stats{}, timeAt: 24, kernelIDs: true, ids: &identities{known: map[fileKey]knownID{{8, 0, 7, 0, "/bin/b"}: {id: "short"}}}}
 	if s.w, err = perfdata.NewWriter(f, perfdata.WriterOptions{Big: nativeBig}); err != nil {
 		t.Fatal(err)
 	}
@@ -198,4 +202,61 @@ func FuzzSink(f *testing.F) {
 			t.Errorf("%d bytes became %d", len(b), out.Len()-16)
 		}
 	})
+}
+
+// A recorder that asked for no ids takes off the marks that one beside it
+// caused.
+func TestSinkMarks(t *testing.T) {
+	m := &perfdata.Mmap{Meta: perfdata.Meta{Type: perfdata.RecordMmap2, Misc: perfdata.CPUModeUser}, MapPID: 1, MapTID: 1, Start: 0x1000, Len: 0x1000, Prot: 5, Maj: 8, Ino: 7, Name: "/gone"}
+	rec, err := perfdata.AppendRecord(nil, m, nil, nativeBig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Clone(rec)
+	binary.NativeEndian.PutUint16(rec[4:], binary.NativeEndian.Uint16(rec[4:])|perfdata.MiscMmapBuildID)
+	s := &sink{stats: &Stats{}, ids: &identities{proc: t.TempDir()}}
+	if got := s.mmap2(rec); !bytes.Equal(got, want) {
+		t.Errorf("got %x, want %x", got, want)
+	}
+	if len(s.table.records) != 0 {
+		t.Errorf("ids %v", s.table.records)
+	}
+}
+
+// A file that is written over has another id than before.
+func TestIdentitiesRewritten(t *testing.T) {
+	ids := &identities{proc: t.TempDir()}
+	b, err := os.ReadFile("/bin/sh")
+	if err != nil {
+		t.Skipf("NOTICE: %v", err)
+	}
+	want, err := objfile.ReadBuildID(bytes.NewReader(b), int64(len(b)))
+	if err != nil || want == "" {
+		t.Skip("NOTICE: /bin/sh has no build id")
+	}
+	name := filepath.Join(t.TempDir(), "b")
+	of := func() buildid.ID {
+		t.Helper()
+		var st unix.Stat_t
+		if err := unix.Stat(name, &st); err != nil {
+			t.Fatal(err)
+		}
+		return ids.of(mapping{pid: 1, start: 0x1000, end: 0x2000, maj: unix.Major(st.Dev), min: unix.Minor(st.Dev), ino: st.Ino, name: name})
+	}
+	if err := os.WriteFile(name, []byte("no program"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if id := of(); id != "" {
+		t.Fatalf("id %q", id)
+	}
+	if err := os.WriteFile(name, b, 0o600); err != nil { // the same inode
+		t.Fatal(err)
+	}
+	if id := of(); id != want {
+		t.Errorf("id %q, want %q", id, want)
+	}
+	os.Remove(name)
+	if id := ids.of(mapping{name: "/none", ino: 1}); id != "" {
+		t.Errorf("id %q of nothing", id)
+	}
 }

@@ -152,7 +152,7 @@ func (c *recordCmd) addSampleFlags(cmd *cobra.Command) {
 	addSwitch(fs, &c.buildIDs, "no-buildid", "B", true, "take no Build IDs")
 	addSwitch(fs, &c.cache, "no-buildid-cache", "N", true, "accepted as perf has it: files are never copied to ~/.debug")
 	addSwitch(fs, &c.allIDs, "buildid-all", "", false, "accepted as perf has it: Build IDs are taken of all that is mapped")
-	addSwitch(fs, &c.allIDs, "buildid-mmap", "", false, "accepted as perf has it: Build IDs are taken when a file is mapped")
+	addSwitch(fs, &c.o.KernelIDs, "buildid-mmap", "", false, "ask the kernel for Build IDs too, which perf 6.1 recording beside it dies of")
 	addSwitch(fs, &c.boundary, "timestamp-boundary", "", false, "accepted as perf has it: the times of the first and last sample are always noted")
 }
 
