@@ -378,7 +378,7 @@ func TestRecordReplaced(t *testing.T) {
 	r := newRecorder(t)
 	other := perftest.CC(t, "other", recordSource+"\nint more;", "-O1", "-g")
 	script := fmt.Sprintf("cp burn x; ./x 20; cp %s y; mv y x; ./x 20; rm x", other)
-	if res := r.record("r.data", "-e", "cpu-clock", "--", "sh", "-c", script); res.Code != 0 {
+	if res := r.record("r.data", "-e", "cpu-clock", "--buildid-mmap", "--", "sh", "-c", script); res.Code != 0 {
 		t.Fatal(res.Stderr)
 	}
 	dump := r.perf("script", "-D", "-i", "r.data").Stdout
