@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -73,4 +74,31 @@ func TestChains(t *testing.T) {
 		seen[s] = true
 	}
 	t.Logf("%d chains, %d stacks", len(refs), len(p.Stacks))
+}
+
+// TestSortSamples: in order, whether by comparison or by place.
+func TestSortSamples(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for _, n := range []int{0, 1, 100, 5000} {
+		for _, locs := range []int{1, 50, 1000, 1 << 20} {
+			rows := make([]sampleSlot, n)
+			for i := range rows {
+				rows[i].sampleKey = sampleKey{int32(rng.IntN(locs+1)) - 1, int32(rng.IntN(3)) - 1, int32(rng.IntN(3))}
+				rows[i].count = uint32(i)
+			}
+			want := slices.Clone(rows)
+			compare := func(x, y sampleSlot) int {
+				return cmp.Or(compareSample(&x.sampleKey, &y.sampleKey), cmp.Compare(x.count, y.count))
+			}
+			slices.SortFunc(want, compare)
+			got := sortSamples(rows)
+			if !slices.IsSortedFunc(got, func(x, y sampleSlot) int { return compareSample(&x.sampleKey, &y.sampleKey) }) {
+				t.Fatalf("%d rows of %d locations: not in order", n, locs)
+			}
+			slices.SortFunc(got, compare)
+			if !slices.Equal(got, want) {
+				t.Fatalf("%d rows of %d locations: other rows", n, locs)
+			}
+		}
+	}
 }

@@ -151,7 +151,7 @@ func mergeSamples(p *profile.Profile, bs []*builder, threads, locs, extras [][]i
 					k.stack = stacks[k.stack]
 				}
 			}
-			slices.SortFunc(rows[i], func(x, y sampleSlot) int { return compareSample(&x.sampleKey, &y.sampleKey) })
+			rows[i] = sortSamples(rows[i])
 		})
 	}
 	wg.Wait()
@@ -179,6 +179,45 @@ func mergeSamples(p *profile.Profile, bs []*builder, threads, locs, extras [][]i
 		s.Count += uint64(r.count)
 		s.Period += r.period
 	})
+}
+
+// sortSamples returns rows in order; they are spent.
+func sortSamples(rows []sampleSlot) []sampleSlot {
+	compare := func(x, y sampleSlot) int { return compareSample(&x.sampleKey, &y.sampleKey) }
+	locs := 0
+	for i := range rows {
+		locs = max(locs, int(rows[i].loc)+1)
+	}
+	if len(rows) < 1<<10 || locs/4 > len(rows) {
+		slices.SortFunc(rows, compare)
+		return rows
+	}
+	// Most rows are told apart by their location, of which there are not many
+	// more than rows: they go straight to their place.
+	next := make([]int32, locs+2) // by location, which may be none
+	for i := range rows {
+		next[rows[i].loc+2]++
+	}
+	for i := 1; i < len(next); i++ {
+		next[i] += next[i-1]
+	}
+	out := make([]sampleSlot, len(rows))
+	for i := range rows {
+		at := &next[rows[i].loc+1]
+		out[*at] = rows[i]
+		*at++
+	}
+	for i := 0; i < len(out); {
+		j := i + 1
+		for j < len(out) && out[j].loc == out[i].loc {
+			j++
+		}
+		if j > i+1 {
+			slices.SortFunc(out[i:j], compare)
+		}
+		i = j
+	}
+	return out
 }
 
 func compareGroup(a, b group) int {
