@@ -649,7 +649,7 @@ func TestReportUnwoundMaxStack(t *testing.T) {
 	t.Setenv("HOME", home)
 	t.Setenv("PERF_CONFIG", "/dev/null")
 	for _, args := range []string{"--max-stack 2", "--max-stack 2 -g none", "--max-stack 3 --no-children -g caller"} {
-		full := append([]string{"report", "--stdio", "-i", data}, strings.Fields(args)...)
+		full := append([]string{"report", "--stdio", "--no-inline", "-i", data}, strings.Fields(args)...)
 		want := perftest.PerfIn(t, t.TempDir(), home, nil, full...)
 		code, got, errs := runArgs(t, "", full...)
 		if code != 0 {

@@ -132,7 +132,7 @@ func TestScriptPerf(t *testing.T) {
 		{group, nil},
 	}
 	dumps := perftest.Record(t, "-e", "cpu-clock:u", "-F", "500", "--call-graph", "dwarf,4096", "--", prog)
-	runs = append(runs, run{dumps, []string{"--max-stack", "2"}}, run{dumps, []string{"--max-stack", "3", "-F", "ip,sym,dso"}})
+	runs = append(runs, run{dumps, []string{"--no-inline", "--max-stack", "2"}}, run{dumps, []string{"--no-inline", "--max-stack", "3", "-F", "ip,sym,dso"}})
 	// The kernel touches what the program has mapped.
 	faults := filepath.Join(t.TempDir(), "perf.data")
 	if r := perftest.Perf(t, "record", "-q", "-e", "page-faults", "-c", "1", "-d", "-o", faults, "--", prog); r.Code == 0 {
