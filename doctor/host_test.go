@@ -257,7 +257,7 @@ func TestDebugPackage(t *testing.T) {
 		"/lib/i386-linux-gnu/libc.so.6":       "sudo apt install libc6-dbg:i386",
 		"/usr/bin/python3.11":                 "sudo apt install python3.11-dbg",
 		"/usr/bin/ceph-osd":                   "sudo apt install ceph-osd-dbg",
-		"/bin/ls":                             `echo "deb http://deb.debian.org/debian-debug bookworm-debug main" | sudo tee /etc/apt/sources.list.d/debug.list && sudo apt update && sudo apt install coreutils-dbgsym`,
+		"/bin/ls":                             `echo "deb http://debug.mirrors.debian.org/debian-debug bookworm-debug main" | sudo tee /etc/apt/sources.list.d/debug.list && sudo apt update && sudo apt install coreutils-dbgsym`,
 	} {
 		p, ok := h.owners([]string{path})[path]
 		if !ok {
@@ -271,7 +271,7 @@ func TestDebugPackage(t *testing.T) {
 	if got := h.owners([]string{"/usr/bin/wrong", "/usr/local/bin/x"}); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
-	with := tree{"var/lib/apt/lists/deb.debian.org_debian-debug_dists_x": "x"}.host(t)
+	with := tree{"var/lib/apt/lists/debug.mirrors.debian.org_debian-debug_dists_x": "x"}.host(t)
 	if got := with.install(pkg{name: "coreutils"}); got != "sudo apt install coreutils-dbgsym" {
 		t.Errorf("with the archive of debug packages: %q", got)
 	}

@@ -213,7 +213,7 @@ func addArchive(o OS) string {
 	if name == "" {
 		name, pre = "$VERSION_CODENAME", ". /etc/os-release && "
 	}
-	line := "deb http://deb.debian.org/debian-debug " + name + "-debug main"
+	line := "deb http://debug.mirrors.debian.org/debian-debug " + name + "-debug main"
 	if o.ID == "ubuntu" {
 		line = "deb http://ddebs.ubuntu.com " + name + " main restricted universe multiverse"
 		pre += "sudo apt install ubuntu-dbgsym-keyring && "
