@@ -399,7 +399,7 @@ func TestRecordReplaced(t *testing.T) {
 // the place is kept.
 func TestRecordFiles(t *testing.T) {
 	r := newRecorder(t)
-	res := r.record("sw.data", "-e", "cpu-clock", "-F", "10000", "--switch-output=100K", "--switch-max-files", "2", "--", "./burn", "700")
+	res := r.record("sw.data", "-e", "cpu-clock", "-F", "10000", "--switch-output=100K", "--switch-max-files", "2", "--", "./burn", "3000")
 	files, _ := filepath.Glob(filepath.Join(r.dir, "sw.data.*"))
 	if res.Code != 0 || len(files) != 2 || strings.Count(res.Stderr, "[ perf record: Dump ") < 3 {
 		t.Errorf("exit status %d, files %q, %s", res.Code, files, res.Stderr)
