@@ -42,7 +42,7 @@ func (w *Walker) Step(m *Module, off uint64, r *Regs, mem *Stack) error {
 	if !r.Exact {
 		look--
 	}
-	addr, ok := m.file.VirtualAddr(look)
+	addr, ok := m.file.Address(look)
 	if !ok {
 		return ErrNoRule
 	}
