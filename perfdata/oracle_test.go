@@ -20,6 +20,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/perfark/perfark/internal/perftest"
 )
 
 // expected returns the name of perf's answer about a file of the corpus.
@@ -363,6 +365,7 @@ func TestRecorded(t *testing.T) {
 			if tt.pipe {
 				args[2] = "-"
 			}
+			perftest.Shared(t)
 			var stderr bytes.Buffer
 			cmd := exec.Command(perf, append(args, "--", "sh", "-c", "for i in 1 2 3 4 5 6 7 8; do /bin/true; done")...)
 			cmd.Stderr = &stderr

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/perfark/perfark/internal/perftest"
 	"github.com/perfark/perfark/objfile"
 	"github.com/perfark/perfark/perfdata"
 	"github.com/perfark/perfark/profile"
@@ -81,6 +82,7 @@ func TestUnwindPerf(t *testing.T) {
 		return out
 	}
 	run("gcc", "-O2", "-fomit-frame-pointer", "-o", bin, src)
+	perftest.Shared(t)
 	run("perf", "record", "-q", "-e", "cpu-clock:u", "-F", "499", "--call-graph", "dwarf,16384", "-o", data, bin)
 	want := map[string]int{}
 	for _, block := range strings.Split(string(run("perf", "script", "-i", data, "--no-inline", "-F", "ip")), "\n\n") {

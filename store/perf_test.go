@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/perfark/perfark/buildid"
+	"github.com/perfark/perfark/internal/perftest"
 )
 
 // perf runs perf with an empty home and returns its output; what it writes to
@@ -46,6 +47,7 @@ int main(void) { hot_leaf(200000000UL); return 0; }
 		t.Fatalf("gcc: %v: %s", err, out)
 	}
 	data = dir + "/perf.data"
+	perftest.Shared(t)
 	perf(t, home, "record", "-q", "-e", "cpu-clock:u", "-F", "499", "-o", data, "--", prog)
 	if _, err := os.Stat(data); err != nil {
 		t.Skip("skipped: perf may not record here")

@@ -57,9 +57,12 @@ func PerfIn(t testing.TB, dir, home string, stdin []byte, args ...string) Result
 
 // Run runs a program for at most a minute. env nil means the test's own
 // environment. A program that cannot be started fails the test; one that
-// ends with an exit status does not.
+// ends with an exit status does not. While it records with perf, or asks the
+// kernel for Build IDs, it holds the lock that [Shared] and [Exclusive] are
+// about.
 func Run(t testing.TB, dir string, env []string, stdin []byte, name string, args ...string) Result {
 	t.Helper()
+	defer lockRecording(t, name, args)()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)

@@ -1,0 +1,13 @@
+//go:build !linux
+
+package perftest
+
+import "testing"
+
+// Exclusive does nothing: perf records on Linux alone.
+func Exclusive(testing.TB) {}
+
+// Shared does nothing: perf records on Linux alone.
+func Shared(testing.TB) {}
+
+func lockRecording(testing.TB, string, []string) func() { return func() {} }
