@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/perfark/perfark/profile"
 )
@@ -23,13 +24,7 @@ func (b *builder) filtered() []uint8 {
 	if f.empty() && !b.o.HideUnresolved && !parents {
 		return nil
 	}
-	threads := make([]bool, len(b.p.Threads))
-	for i := range threads {
-		th := &b.p.Threads[i]
-		threads[i] = (f.Comms == nil || slices.Contains(f.Comms, comm(th))) &&
-			(f.PIDs == nil || slices.Contains(f.PIDs, th.PID)) && (f.TIDs == nil || slices.Contains(f.TIDs, th.TID))
-	}
-	places := b.filterPlaces()
+	threads, cgroups, places := b.filterThreads(), b.filterCgroups(), b.filterPlaces()
 	out := make([]uint8, len(b.p.Samples))
 	for i := range out {
 		s := &b.p.Samples[i]
@@ -37,12 +32,40 @@ func (b *builder) filtered() []uint8 {
 		switch {
 		case b.o.HideUnresolved && b.s.funcIndex(place) == profile.None:
 			out[i] = dropped
-		case s.Thread < 0 && len(f.Comms)+len(f.PIDs)+len(f.TIDs) > 0 || s.Thread >= 0 && !threads[s.Thread],
+		case !threads[max(s.Thread, -1)+1],
+			!cgroups[s.Extra+1],
 			!places[place],
 			f.Sockets != nil && !slices.Contains(f.Sockets, socket(b.o.Sockets, s.CPU)),
 			parents && b.parents[b.t.node(s)+1] == profile.None:
 			out[i] = hidden
 		}
+	}
+	return out
+}
+
+// filterThreads returns which threads the filter leaves, by index +1, behind
+// none.
+func (b *builder) filterThreads() []bool {
+	f := &b.o.Filter
+	out := make([]bool, len(b.p.Threads)+1)
+	out[0] = len(f.Comms)+len(f.PIDs)+len(f.TIDs) == 0
+	for i := range b.p.Threads {
+		th := &b.p.Threads[i]
+		out[i+1] = (f.Comms == nil || slices.Contains(f.Comms, comm(th))) &&
+			(f.PIDs == nil || slices.Contains(f.PIDs, th.PID)) && (f.TIDs == nil || slices.Contains(f.TIDs, th.TID))
+	}
+	return out
+}
+
+// filterCgroups returns which extras the filter leaves, by index +1, behind
+// none.
+func (b *builder) filterCgroups() []bool {
+	list := b.o.Filter.Cgroups
+	out := make([]bool, len(b.p.Extras)+1)
+	out[0] = list == nil
+	for i := range b.p.Extras {
+		name := b.cgroup(&b.p.Extras[i])
+		out[i+1] = list == nil || slices.Contains(list, name) || slices.Contains(list, strings.TrimPrefix(name, "/"))
 	}
 	return out
 }

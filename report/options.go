@@ -95,6 +95,7 @@ type Filter struct {
 	PIDs    []int32
 	TIDs    []int32
 	Sockets []int32
+	Cgroups []string // paths, with or without the / they begin with
 
 	// SymbolPart is a part of the names of the symbols shown. In contrast to
 	// Symbols it leaves out rows, not samples.
@@ -102,7 +103,7 @@ type Filter struct {
 }
 
 func (f *Filter) empty() bool {
-	return len(f.Comms)+len(f.DSOs)+len(f.Symbols)+len(f.PIDs)+len(f.TIDs)+len(f.Sockets) == 0
+	return len(f.Comms)+len(f.DSOs)+len(f.Symbols)+len(f.PIDs)+len(f.TIDs)+len(f.Sockets)+len(f.Cgroups) == 0
 }
 
 // A GraphMode is how call trees are drawn.

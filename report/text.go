@@ -78,7 +78,7 @@ func (t *Table) elided() []string {
 	for _, x := range []struct {
 		name string
 		list []string
-	}{{"dso", f.DSOs}, {"comm", f.Comms}, {"symbol", f.Symbols}} {
+	}{{"dso", f.DSOs}, {"comm", f.Comms}, {"symbol", f.Symbols}, {"cgroup", f.Cgroups}} {
 		if len(x.list) == 1 {
 			out = append(out, "# "+x.name+": "+escape.Name(x.list[0])+"\n")
 		}
@@ -93,7 +93,8 @@ func (t *Table) visible() []Key {
 	var out []Key
 	keys := 0
 	for _, k := range t.Columns {
-		if k == DSO && len(f.DSOs) == 1 || k == Comm && len(f.Comms) == 1 || k == Symbol && len(f.Symbols) == 1 {
+		if k == DSO && len(f.DSOs) == 1 || k == Comm && len(f.Comms) == 1 || k == Symbol && len(f.Symbols) == 1 ||
+			k == Cgroup && len(f.Cgroups) == 1 {
 			continue
 		}
 		if !k.counts() {

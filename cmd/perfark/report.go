@@ -40,6 +40,7 @@ type reportCmd struct {
 	ignoreCallees  string
 	symbolPart     string
 	sockets        string
+	cgroups        string
 	quantum        string
 	color          string
 	maxStack       int
@@ -149,6 +150,7 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	fs.StringVar(&c.symbolPart, "symbol-filter", "", "show only rows whose symbol has `TEXT` in it")
 	addSwitch(fs, &c.hideUnresolved, "hide-unresolved", "U", false, "leave out samples and callers without a name")
 	fs.StringVar(&c.sockets, "socket-filter", "", "show only samples of the processor socket `N`")
+	fs.StringVar(&c.cgroups, "cgroup", "", "show only samples of the cgroups `PATH,…`, by perf's names (-s cgroup prints them)")
 	c.addDropFilters(fs)
 	fs.StringVar(&c.quantum, "time-quantum", "100ms", "round the times of the key time down to multiples of `TIME` (ms, us, ns, s)")
 	c.addSymbolNameFlags(fs)
@@ -276,7 +278,7 @@ func (c *reportCmd) parseFilter(f *report.Filter) (err error) {
 	for _, x := range []struct {
 		flag, list string
 		to         *[]string
-	}{{"--comms", c.comms, &f.Comms}, {"--dsos", c.dsos, &f.DSOs}, {"-S", c.filterFlags.symbols, &f.Symbols}} {
+	}{{"--comms", c.comms, &f.Comms}, {"--dsos", c.dsos, &f.DSOs}, {"-S", c.filterFlags.symbols, &f.Symbols}, {"--cgroup", c.cgroups, &f.Cgroups}} {
 		names, err := parseNames(x.flag, x.list)
 		if err != nil {
 			return err
@@ -344,6 +346,9 @@ func keep(o report.Options) session.Keep {
 	}
 	if f.Sockets != nil {
 		k |= session.KeepCPU
+	}
+	if f.Cgroups != nil {
+		k |= session.KeepCgroup
 	}
 	return k
 }
@@ -511,6 +516,11 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 	case c.tasks || c.mmaps:
 		return c.printTasks(in)
 	}
+	if o.Filter.Cgroups != nil {
+		if err := haveCgroups(in.File); err != nil {
+			return err
+		}
+	}
 	if err := c.mode(in, &o); err != nil {
 		return err
 	}
@@ -569,6 +579,15 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 	loss := c.lossError(in, res)
 	c.summary(in, res, out)
 	return loss
+}
+
+// haveCgroups returns an error if no samples say in which cgroup they are.
+func haveCgroups(f *perfdata.File) error {
+	if slices.ContainsFunc(f.Events(), func(e perfdata.Event) bool { return e.Attr.SampleType&perfdata.SampleCgroup != 0 }) {
+		return nil
+	}
+	return hintf(fmt.Errorf("%s: samples do not say in which cgroup: --cgroup cannot tell them apart", f.Name()),
+		"record with perf record --all-cgroups")
 }
 
 // sockets returns the socket of each processor; nil if the recording does not

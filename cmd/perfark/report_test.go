@@ -696,3 +696,35 @@ func TestReportFlags(t *testing.T) {
 		t.Errorf("--mem-mode: exit status %d, %q", code, errs)
 	}
 }
+
+// --cgroup is a filter like --comms: the rest counts in the totals, and the
+// column goes if there is one name. Samples of unknown cgroups are "unknown".
+func TestReportCgroupFilter(t *testing.T) {
+	const text = `event cpu-clock sample=+CGROUP
+mmap2 pid=5 tid=5 start=0x1000 len=0x1000 prot=5 name=/bin/x time=1
+comm pid=5 tid=5 name=x time=1
+cgroup id=7 name=/a.slice time=2
+cgroup id=8 name=/a.slice/b time=2
+sample pid=5 tid=5 ip=0x1010 time=3 cgroup=7 period=6
+sample pid=5 tid=5 ip=0x1010 time=4 cgroup=8 period=3
+sample pid=5 tid=5 ip=0x1010 time=5 cgroup=9 period=1
+`
+	for _, tt := range []struct{ args, want string }{
+		{"-s cgroup --cgroup /a.slice", "60.00%  /a.slice"}, // no other key is left: the column stays
+		{"-s cgroup,comm --cgroup a.slice/b", "30.00%  x"},
+		{"-s comm --cgroup a.slice/b,unknown", "40.00%  x"},
+		{"-s comm --cgroup a.slice --percentage relative", "100.00%  x"},
+		{"-s cgroup --cgroup a,b", ""},
+	} {
+		perftest.Orders(t, text, func(t *testing.T, data []byte) {
+			_, out, errs := runArgs(t, string(data), append([]string{"report", "-i", "-", "--no-pager"}, strings.Fields(tt.args)...)...)
+			if got := strings.Join(slices.Concat(parsePage(out).blocks...), "\n"); got != tt.want {
+				t.Errorf("%s: %q, want %q\n%s%s", tt.args, got, tt.want, out, errs)
+			}
+		})
+	}
+	code, _, errs := reportText(t, strings.ReplaceAll(strings.ReplaceAll(text, "sample=+CGROUP", ""), "cgroup=", "cpu="), "--cgroup", "a")
+	if code != 1 || !strings.Contains(errs, "samples do not say in which cgroup") || !strings.Contains(errs, "--all-cgroups") {
+		t.Errorf("exit status %d: %s", code, errs)
+	}
+}

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -241,4 +243,77 @@ func TestReportTracepointsLikePerf(t *testing.T) {
 			}
 		})
 	}
+}
+
+// --cgroup leaves the rows that perf shows for these cgroups.
+func TestReportCgroupFilterLikePerf(t *testing.T) {
+	home := t.TempDir()
+	root := cgroupRoot(t)
+	prog := perftest.CC(t, "spin", `
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((noinline)) void work(int n) { for (volatile int i = 0; i < n; i++) ; }
+int main(int c, char **v) {
+	for (int i = 1; i < c; i++) {
+		FILE *f = fopen(v[i], "w");
+		if (!f || fprintf(f, "%d", getpid()) < 0 || fclose(f)) return 1;
+		work(i * 60000000);
+	}
+}`, "-O1")
+	var procs, names []string
+	for _, name := range []string{"one", "two"} {
+		dir, err := os.MkdirTemp(root, "perfark-"+name)
+		if err != nil {
+			t.Skipf("NOTICE: no cgroups to be made here: %v", err)
+		}
+		t.Cleanup(func() { os.Remove(dir) })
+		procs = append(procs, filepath.Join(dir, "cgroup.procs"))
+		names = append(names, "/"+filepath.Base(dir))
+	}
+	data := perftest.Record(t, append([]string{"-q", "-e", "cpu-clock", "--all-cgroups", prog}, procs...)...)
+	list := []string{"report", "-i", data, "-s", "cgroup,comm,sym", "--no-inline"}
+	all := perftest.PerfIn(t, home, home, nil, append(list, "--stdio")...).Stdout
+	rows := func(page string, strip string) []string {
+		var out []string
+		for _, b := range parsePage(page).blocks {
+			for _, row := range b {
+				if _, rest, _ := strings.Cut(row, "%  "); strip == "" || strings.HasPrefix(rest, strip+"  ") {
+					out = append(out, strings.Replace(row, "%  "+strip+"  ", "%  ", 1))
+				}
+			}
+		}
+		return out
+	}
+	for _, name := range names {
+		want := rows(all, name)
+		if len(want) == 0 {
+			t.Skipf("NOTICE: perf shows no samples of %s:\n%s", name, all)
+		}
+		for _, arg := range []string{name, strings.TrimPrefix(name, "/")} {
+			_, out, errs := runArgs(t, "", append(list, "--no-pager", "--cgroup", arg)...)
+			if got := rows(out, ""); !slices.Equal(got, want) || !strings.Contains(out, "# cgroup: "+arg+"\n") {
+				t.Errorf("--cgroup %s: %q, want %q\n%s%s", arg, got, want, out, errs)
+			}
+		}
+	}
+	_, out, _ := runArgs(t, "", append(list, "--no-pager", "--cgroup", strings.Join(names, ","))...)
+	both := slices.DeleteFunc(rows(all, ""), func(row string) bool {
+		return !strings.Contains(row, "  "+names[0]+"  ") && !strings.Contains(row, "  "+names[1]+"  ")
+	})
+	sameRows(t, rows(out, ""), both, false)
+}
+
+// cgroupRoot returns where cgroups of version 2 are.
+func cgroupRoot(t *testing.T) string {
+	b, err := os.ReadFile("/proc/mounts")
+	if err != nil {
+		t.Skip("NOTICE: no /proc/mounts")
+	}
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) > 2 && f[2] == "cgroup2" {
+			return f[1]
+		}
+	}
+	t.Skip("NOTICE: no cgroups of version 2 are mounted")
+	return ""
 }
