@@ -76,7 +76,9 @@ type Options struct {
 	Namespaces bool // records of namespaces
 	AllCgroups bool // records of cgroups, and the cgroup with each sample
 	Switches   bool // records of context switches
-	NoBuildID  bool // no build ids are taken
+	NoBuildID  bool // no build ids are taken, and no copies
+
+	Copies Copies // where files go that would not be there later
 
 	// KernelIDs asks the kernel for build ids, which knows them however short a
 	// process lives. But kernels up to 6.18 at least then mark the mappings in
@@ -92,6 +94,7 @@ type Options struct {
 	Cmdline []string // and the command line
 
 	Delay    time.Duration // before events are enabled; <0: they never are
+	Duration time.Duration // after which the recording ends, from when all is set up; 0: never
 	Pages    int           // of the ring of each processor, a power of two; 0 means 512 KiB, or what may be locked
 	Compress int           // zstd level from 1; 0: plain records
 	Pipe     bool          // the output is one, even if it could seek

@@ -67,6 +67,8 @@ type Stats struct {
 
 	// KernelHidden says that the kernel did not tell where it is.
 	KernelHidden bool
+
+	Copies CopyStats
 }
 
 // sysctl reads a number of /proc/sys/kernel.
@@ -481,6 +483,9 @@ func (r *recorder) loop(ctx context.Context, ended <-chan struct{}) error {
 		if delayed {
 			wait = min(wait, time.Until(begun.Add(r.o.Delay)))
 		}
+		if r.o.Duration > 0 {
+			wait = min(wait, time.Until(begun.Add(r.o.Duration)))
+		}
 		n, err := unix.EpollWait(r.epoll, events, int((max(wait, 0)+time.Millisecond-1)/time.Millisecond))
 		if err != nil && err != unix.EINTR {
 			return fmt.Errorf("epoll: %w", err)
@@ -519,7 +524,7 @@ func (r *recorder) loop(ctx context.Context, ended <-chan struct{}) error {
 			return nil
 		default:
 		}
-		if gone >= len(r.open) && !r.o.hasCPU() {
+		if gone >= len(r.open) && !r.o.hasCPU() || r.o.Duration > 0 && time.Since(begun) >= r.o.Duration {
 			return nil
 		}
 		switch sw := &r.o.Switch; {

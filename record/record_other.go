@@ -14,6 +14,7 @@ type Stats struct {
 	Samples, Bytes, Compressed, Lost, LostRecords, Gaps, Throttled uint64
 	Size                                                           int64
 	Wakeups, Status                                                int
+	Copies                                                         CopyStats
 }
 
 // Waiting reports whether this process waits to become another program: never.
