@@ -486,6 +486,9 @@ func (r *recorder) loop(ctx context.Context, ended <-chan struct{}) error {
 		if r.o.Duration > 0 {
 			wait = min(wait, time.Until(begun.Add(r.o.Duration)))
 		}
+		if r.o.Duration > 0 {
+			wait = min(wait, time.Until(begun.Add(r.o.Duration)))
+		}
 		n, err := unix.EpollWait(r.epoll, events, int((max(wait, 0)+time.Millisecond-1)/time.Millisecond))
 		if err != nil && err != unix.EINTR {
 			return fmt.Errorf("epoll: %w", err)

@@ -34,7 +34,7 @@ type archiveCmd struct {
 	output       string
 	format       string
 	level        int
-	levelGiven   func() bool
+	given        func(flag string) bool
 	all          bool
 	unpack       bool
 	excludeFile  string
@@ -48,6 +48,7 @@ type archiveCmd struct {
 	allowMissing bool
 	minCoverage  float64
 	workers      int
+	again        string // what the user would type to do this again; "" for perfark archive
 }
 
 func newArchiveCmd(a *app) *cobra.Command {
@@ -78,7 +79,7 @@ or the archive could not be written: then there is no file, and an older one sta
 			if err != nil {
 				return err
 			}
-			return c.run(cmd.Context(), name, cmd.Flags().Changed("vmlinux"), cmd.Flags().Changed("min-coverage"))
+			return c.run(cmd.Context(), name)
 		},
 	}
 	a.addInputFlags(cmd)
@@ -87,48 +88,41 @@ or the archive could not be written: then there is no file, and an older one sta
 	fs := cmd.Flags()
 	fs.StringVarP(&c.output, "output", "o", "", "write to `FILE`, whose name may tell the format")
 	fs.StringVar(&c.format, "format", "", "write a `FORMAT`: bz2, zst, gz, xz, or tar (default: bz2)")
-	c.levelGiven = func() bool { return fs.Changed("level") }
-	fs.IntVar(&c.level, "level", 0, "compress with `LEVEL` 1 (fast) to 9 (small) (default: that of the format)")
 	fs.BoolVar(&c.all, "all", false, "write a bundle that holds the recording too")
 	fs.BoolVar(&c.unpack, "unpack", false, "unpack the archive FILE, as perf archive does")
+	fs.BoolVarP(&c.dryRun, "dry-run", "n", false, "say what would be packed and what is missing; write nothing")
+	c.addPackFlags(cmd)
+	addJobsFlag(cmd, &c.workers)
+	return cmd
+}
+
+// addPackFlags binds what goes into an archive, and when it is good enough.
+func (c *archiveCmd) addPackFlags(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	c.given = fs.Changed
+	fs.IntVar(&c.level, "level", 0, "compress with `LEVEL` 1 (fast) to 9 (small) (default: that of the format)")
 	fs.StringVar(&c.excludeFile, "exclude-buildids", "", "leave out the objects whose Build IDs stand in `FILE`, one a line")
 	fs.BoolVar(&c.verified, "verified", false, "leave out objects that no Build ID ties to the recording, as perf archive does")
 	fs.Var(&c.maxObject, "max-object-size", "pack files larger than `SIZE` without their debug information, or not at all (default: no limit)")
 	fs.BoolVar(&c.slim, "slim", false, "pack slim copies: of each file only what this recording needs, zeros for the rest")
 	fs.BoolVar(&c.index, "index", false, "pack what is known of the addresses of this recording: names, lines and inlined functions are there at once, also where no debug files are packed")
-	fs.BoolVarP(&c.dryRun, "dry-run", "n", false, "say what would be packed and what is missing; write nothing")
 	fs.StringVar(&c.debugInfo, "debug-info", "all", "pack separate debug files of `WHICH` objects: none, hot (1% of the samples) or all")
 	fs.StringVar(&c.vmlinux, "vmlinux", "", "pack the kernel image too: `FILE`, or that found by its Build ID")
 	fs.Lookup("vmlinux").NoOptDefVal = vmlinuxByID
 	fs.BoolVar(&c.allowMissing, "allow-missing", false, "exit with status 0 even if objects are missing")
 	fs.Float64Var(&c.minCoverage, "min-coverage", 0, "exit with status 0 if at least `PCT` percent of the frames have names")
-	addJobsFlag(cmd, &c.workers)
-	return cmd
 }
 
 // vmlinuxByID is --vmlinux without a file.
 const vmlinuxByID = "by-id"
 
-func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage bool) error {
+func (c *archiveCmd) run(ctx context.Context, name string) error {
 	format, out, err := c.target(name)
 	if err != nil {
 		return err
 	}
-	o := archive.PlanOptions{
-		Tool: "perfark " + version(), MaxObjectSize: int64(c.maxObject), Verified: c.verified, Slim: c.slim, Index: c.index, Workers: c.workers, Limits: c.limits,
-		Vmlinux: vmlinux, VmlinuxFile: c.vmlinux,
-		Command: c.command(name),
-	}
-	if c.vmlinux == vmlinuxByID {
-		o.VmlinuxFile = ""
-	}
-	if o.DebugInfo, err = archive.ParseDebugInfo(c.debugInfo); err != nil {
-		return usagef("--debug-info: %s", err)
-	}
-	if minCoverage && (c.minCoverage < 0 || c.minCoverage > 100) {
-		return usagef("--min-coverage %v: not a percentage from 0 to 100", c.minCoverage)
-	}
-	if o.Exclude, err = readExcludes(c.excludeFile); err != nil {
+	o, err := c.planOptions(name)
+	if err != nil {
 		return err
 	}
 	pipe, err := c.openPipe(ctx, name)
@@ -153,6 +147,62 @@ func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage 
 	if o.Data, err = c.rawData(name, in, format == archive.Bundle); err != nil {
 		return err
 	}
+	pl, err := c.plan(ctx, in, name, o)
+	if err != nil {
+		return err
+	}
+	defer pl.Close()
+	if c.dryRun {
+		lost := c.lossError(in, pl.res)
+		return cmp.Or(c.printPlan(pl.Plan), lost)
+	}
+	r, err := c.pack(ctx, pl, out, archive.PackOptions{EncodeOptions: archive.EncodeOptions{Format: format}})
+	if err != nil {
+		return err
+	}
+	if err := c.printResult(out, format, r, pl); err != nil {
+		return err
+	}
+	if err := c.lossError(in, pl.res); err != nil {
+		return err
+	}
+	return c.incomplete(out, r)
+}
+
+// planOptions turns flags into what a plan takes.
+func (c *archiveCmd) planOptions(name string) (archive.PlanOptions, error) {
+	o := archive.PlanOptions{
+		Tool: "perfark " + version(), MaxObjectSize: int64(c.maxObject), Verified: c.verified, Slim: c.slim, Index: c.index, Workers: c.workers, Limits: c.limits,
+		Vmlinux: c.given("vmlinux"), VmlinuxFile: c.vmlinux,
+		Command: cmp.Or(c.again, c.command(name)),
+	}
+	if c.vmlinux == vmlinuxByID {
+		o.VmlinuxFile = ""
+	}
+	var err error
+	if o.DebugInfo, err = archive.ParseDebugInfo(c.debugInfo); err != nil {
+		return o, usagef("--debug-info: %s", err)
+	}
+	if c.given("min-coverage") && (c.minCoverage < 0 || c.minCoverage > 100) {
+		return o, usagef("--min-coverage %v: not a percentage from 0 to 100", c.minCoverage)
+	}
+	o.Exclude, err = readExcludes(c.excludeFile)
+	return o, err
+}
+
+// A plan is an archive.Plan with what it was made of. Close closes all of it
+// but the input.
+type plan struct {
+	*archive.Plan
+	res *session.Result
+	src *sources
+}
+
+// Close closes the plan and its sources.
+func (pl *plan) Close() error { return errors.Join(pl.Plan.Close(), pl.src.Close()) }
+
+// plan finds what belongs to a recording. The name is for people.
+func (c *archiveCmd) plan(ctx context.Context, in *input, name string, o archive.PlanOptions) (*plan, error) {
 	o.Host = hostOf(in.File)
 	if host, _ := os.Hostname(); o.Host != nil && o.Host.Name != "" && o.Host.Name != host {
 		o.OtherHost = o.Host.Name
@@ -166,51 +216,51 @@ func (c *archiveCmd) run(ctx context.Context, name string, vmlinux, minCoverage 
 	res, err := session.Load(ctx, in.File, so)
 	done()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	limitMemory()
 	src, err := c.openSources(ctx, in.File, res, in.uid)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer src.Close()
 	o.Source, o.Elsewhere, o.Caller = in.sources(src), src.elsewhere, caller()
-	plan, err := archive.NewPlan(ctx, res, o)
+	p, err := archive.NewPlan(ctx, res, o)
 	if err != nil {
-		return err
+		src.Close()
+		return nil, err
 	}
-	defer plan.Close()
-	if c.dryRun {
-		lost := c.lossError(in, res)
-		return cmp.Or(c.printPlan(plan), lost)
-	}
+	return &plan{p, res, src}, nil
+}
+
+// pack writes the archive of a plan. If there is nothing to write it says what
+// is missing.
+func (c *archiveCmd) pack(ctx context.Context, pl *plan, out string, o archive.PackOptions) (*archive.Result, error) {
 	var packing *meter
-	r, err := plan.Pack(ctx, out, archive.PackOptions{
-		EncodeOptions: archive.EncodeOptions{Format: format, Level: c.level, Workers: c.workers, Progress: func(done, total int64, what string) {
-			if packing == nil {
-				packing = c.meter("packing", total)
-			}
-			packing.Set("packing " + path.Base(path.Dir(path.Dir(what))))
-			packing.At(done, total)
-		}},
-		Empty: c.allowMissing,
-		Made:  keepTemp,
-	})
+	o.Level, o.Workers = c.level, c.workers
+	o.EncodeOptions.Progress = func(done, total int64, what string) {
+		if packing == nil {
+			packing = c.meter("packing", total)
+		}
+		packing.Set("packing " + path.Base(path.Dir(path.Dir(what))))
+		packing.At(done, total)
+	}
+	o.Empty = o.Empty || c.allowMissing
+	o.Made = keepTemp
+	r, err := pl.Pack(ctx, out, o)
 	c.meters.stop()
 	if err != nil {
 		if errors.Is(err, archive.ErrNothing) {
 			c.printMissing(r.Manifest.Missing)
 		}
-		return fmt.Errorf("%s: %w", out, err)
+		return nil, fmt.Errorf("%s: %w", out, err)
 	}
-	if err := c.printResult(out, format, r, res.Profile.Objects, plan.Excluded); err != nil {
-		return err
-	}
-	if err := c.lossError(in, res); err != nil {
-		return err
-	}
-	switch {
-	case len(r.Manifest.Missing) == 0 || c.allowMissing || minCoverage && r.Outcome.Coverage.Percent() >= c.minCoverage:
+	return r, nil
+}
+
+// incomplete returns an error if more is missing from an archive than the user
+// allows.
+func (c *archiveCmd) incomplete(out string, r *archive.Result) error {
+	if len(r.Manifest.Missing) == 0 || c.allowMissing || c.given("min-coverage") && r.Outcome.Coverage.Percent() >= c.minCoverage {
 		return nil
 	}
 	return partialf("%s: %s missing", out, count(len(r.Manifest.Missing), "object"))
@@ -274,11 +324,11 @@ func (c *archiveCmd) target(name string) (archive.Format, string, error) {
 		format = byName
 	}
 	switch {
-	case c.levelGiven() && (c.level < 1 || c.level > 9):
+	case c.given("level") && (c.level < 1 || c.level > 9):
 		return 0, "", usagef("--level %d: not from 1 to 9", c.level)
-	case c.levelGiven() && format == archive.XZ:
+	case c.given("level") && format == archive.XZ:
 		return 0, "", usagef("--level %d: xz is written at one level only", c.level)
-	case c.levelGiven() && format == archive.Tar:
+	case c.given("level") && format == archive.Tar:
 		return 0, "", usagef("--level %d: a tar is not compressed", c.level)
 	}
 	if c.output != "" {
@@ -529,11 +579,26 @@ func missingText(m archive.Missing) string {
 }
 
 // printResult prints what was packed.
-func (c *archiveCmd) printResult(out string, format archive.Format, r *archive.Result, objects []profile.Object, excluded []archive.Missing) error {
+func (c *archiveCmd) printResult(out string, format archive.Format, r *archive.Result, pl *plan) error {
+	if err := c.printPacked(out, format, r, pl); err != nil || c.json || c.quiet {
+		return err
+	}
+	fmt.Fprintf(c.stdout, "Now please run:\n\n$ perfark unpack %s\n\n", escape.Name(shellQuote(operand(out))))
+	if format != archive.Bundle {
+		fmt.Fprintf(c.stdout, "or\n\n$ tar xvf %s -C ~/.debug\n\n", escape.Name(shellQuote(operand(out))))
+	}
+	fmt.Fprintf(c.stdout, "wherever you need to run 'perf report' on.\n")
+	return nil
+}
+
+// printPacked prints what is in an archive, what of it has no names, and what
+// is missing.
+func (c *archiveCmd) printPacked(out string, format archive.Format, r *archive.Result, pl *plan) error {
+	unnamed := unnamedOf(r, pl.res.Profile.Objects, pl.Excluded)
 	if c.json {
 		return c.printJSON(packReport{
 			Archive: out, Format: format.String(), Size: r.Size, Coverage: r.Manifest.Coverage,
-			Objects: r.Manifest.Objects, Missing: orEmpty(r.Manifest.Missing), Excluded: excluded, Unnamed: unnamedOf(r, objects, excluded),
+			Objects: r.Manifest.Objects, Missing: orEmpty(r.Manifest.Missing), Excluded: pl.Excluded, Unnamed: unnamed,
 		})
 	}
 	if !c.quiet {
@@ -541,7 +606,7 @@ func (c *archiveCmd) printResult(out string, format archive.Format, r *archive.R
 	}
 	c.stdout.Flush()
 	c.printMissing(r.Manifest.Missing)
-	c.printUnnamed(unnamedOf(r, objects, excluded))
+	c.printUnnamed(unnamed)
 	if c.quiet {
 		return nil
 	}
@@ -565,11 +630,6 @@ func (c *archiveCmd) printResult(out string, format archive.Format, r *archive.R
 		fmt.Fprintf(c.stdout, ", %d slim", slim)
 	}
 	fmt.Fprintln(c.stdout)
-	fmt.Fprintf(c.stdout, "Now please run:\n\n$ perfark unpack %s\n\n", escape.Name(shellQuote(operand(out))))
-	if format != archive.Bundle {
-		fmt.Fprintf(c.stdout, "or\n\n$ tar xvf %s -C ~/.debug\n\n", escape.Name(shellQuote(operand(out))))
-	}
-	fmt.Fprintf(c.stdout, "wherever you need to run 'perf report' on.\n")
 	return nil
 }
 

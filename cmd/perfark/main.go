@@ -26,6 +26,7 @@ import (
 // commands are the constructors of all commands, in the order of the help.
 var commands = []func(*app) *cobra.Command{
 	newRecordCmd,
+	newCaptureCmd,
 	newArchiveCmd,
 	newVerifyCmd,
 	newUnpackCmd,
@@ -198,7 +199,7 @@ func (a *app) fail(ctx context.Context, cmd *cobra.Command, err error) int {
 	if done, ok := errors.AsType[*exitError](err); ok && done.err == nil && patient.Load() {
 		return done.code
 	}
-	if sig, ok := errors.AsType[*signalError](context.Cause(ctx)); ok {
+	if sig, ok := errors.AsType[*signalError](context.Cause(ctx)); ok && (!patient.Load() || errors.Is(err, context.Canceled)) {
 		err = sig
 	} else if errors.Is(err, syscall.EPIPE) && a.out.err != nil {
 		return 128 + int(syscall.SIGPIPE) // the reader of our output has gone: not worth a word

@@ -96,6 +96,7 @@ could be recorded; 2 wrong usage.`,
 	}
 	c.addTargetFlags(cmd)
 	c.addSampleFlags(cmd)
+	c.addBufferFlags(cmd)
 	c.addFileFlags(cmd)
 	cmd.Flags().SetInterspersed(false)
 	return cmd
@@ -156,21 +157,26 @@ func (c *recordCmd) addSampleFlags(cmd *cobra.Command) {
 	addSwitch(fs, &c.boundary, "timestamp-boundary", "", false, "accepted as perf has it: the times of the first and last sample are always noted")
 }
 
-// addFileFlags binds where a recording goes and how.
-func (c *recordCmd) addFileFlags(cmd *cobra.Command) {
+// addBufferFlags binds how records reach the file.
+func (c *recordCmd) addBufferFlags(cmd *cobra.Command) {
 	fs, o := cmd.Flags(), &c.o
-	fs.StringVarP(&c.output, "output", "o", "", "write `FILE`, or - for standard output (default: perf.data)")
 	fs.StringVarP(&c.pages, "mmap-pages", "m", "", "have buffers of `N` pages, or of a size such as 512K, for each processor (default: 512K)")
 	fs.StringVarP(&c.compress, "compression-level", "z", "", "compress records with zstd at `LEVEL` 1 to 22 (default: 1)")
 	f := fs.Lookup("compression-level")
 	f.NoOptDefVal = "1"
 	f.Annotations = map[string][]string{stickyValue: {}}
 	fs.Var(&c.maxSize, "max-size", "end when the file has `SIZE`")
+	addSwitch(fs, &o.Overwrite, "overwrite", "", false, "keep the newest of what fits into the buffers, until the end or SIGUSR2 with --switch-output")
+}
+
+// addFileFlags binds where a recording goes, and what is printed.
+func (c *recordCmd) addFileFlags(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVarP(&c.output, "output", "o", "", "write `FILE`, or - for standard output (default: perf.data)")
 	fs.StringVar(&c.switches, "switch-output", "", "begin another file on `WHEN`: signal (SIGUSR2), a size such as 100M, or a time such as 30s")
 	fs.Lookup("switch-output").NoOptDefVal = "signal"
 	fs.IntVar(&c.maxFiles, "switch-max-files", 0, "keep the last `N` files of --switch-output (default: all)")
 	addSwitch(fs, &c.stamp, "timestamp-filename", "", false, "add the time to the name of the file")
-	addSwitch(fs, &o.Overwrite, "overwrite", "", false, "keep the newest of what fits into the buffers, until the end or SIGUSR2 with --switch-output")
 	fs.CountVarP(&c.verbose, "verbose", "v", "print more messages; may be repeated")
 	fs.BoolVarP(&c.quiet, "quiet", "q", false, "print no messages but errors")
 }

@@ -17,8 +17,8 @@ const grace = 900 * time.Millisecond
 // that takes: only a second signal makes it go.
 var patient atomic.Bool
 
-// temps are the names of files to remove if the process has to go before the
-// command that made them can.
+// temps are the names of files and directories to remove if the process has to
+// go before the command that made them can.
 var temps struct {
 	sync.Mutex
 	names map[string]bool
@@ -44,7 +44,7 @@ func removeTemps() {
 	temps.Lock()
 	defer temps.Unlock()
 	for name := range temps.names {
-		os.Remove(name)
+		os.RemoveAll(name)
 	}
 }
 
