@@ -25,6 +25,7 @@ type app struct {
 	stderr io.Writer
 	out    *output
 	env    environ
+	args   []string // the command line, written out by perfArgs
 	meters meters
 	pager  *pager
 	root   string // where the files of this host are, for what doctor says of it; "" for /, else for tests

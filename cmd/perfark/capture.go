@@ -27,6 +27,7 @@ type captureCmd struct {
 	output   string
 	duration durationValue
 	keepData bool
+	remote   remoteFlags
 }
 
 func newCaptureCmd(a *app) *cobra.Command {
@@ -52,10 +53,17 @@ Exit status: 1 there is no bundle; 3 something is missing from it (--allow-missi
 the signal that cut a COMMAND or --duration short; 0 without either; 2 wrong usage.`,
 		Example: `  perfark capture -g -- ./server
   perfark capture -F 99 -a -g --duration 20s -o now.perfark
-  perfark capture -p 4711 --call-graph dwarf --duration 10s --slim`,
+  perfark capture -p 4711 --call-graph dwarf --duration 10s --slim
+  perfark capture --ssh root@db1 -a -g --duration 20s`,
 		Annotations: map[string]string{likePerf: "yes", untilWord: "yes"},
 		Args:        cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := c.remote.check(cmd.Flags()); err != nil {
+				return err
+			}
+			if c.remote.host != "" {
+				return c.runRemote(cmd.Context(), cmd)
+			}
 			c.rec.o.Command = args
 			return c.run(cmd.Context())
 		},
@@ -64,6 +72,7 @@ the signal that cut a COMMAND or --duration short; 0 without either; 2 wrong usa
 	fs.StringVarP(&c.output, "output", "o", "", "write `FILE`, or - for standard output (default: HOST-TIME.perfark)")
 	fs.Var(&c.duration, "duration", "end the recording after `TIME`, such as 20s or 5m")
 	fs.BoolVar(&c.keepData, "keep-data", false, "leave the recording too, as FILE with .data for .perfark")
+	c.remote.addFlags(fs)
 	c.rec.addTargetFlags(cmd)
 	c.rec.addSampleFlags(cmd)
 	c.rec.addBufferFlags(cmd)
@@ -265,6 +274,11 @@ func (c *captureCmd) toStdout(w *window) error {
 // recording that begins now.
 func bundleName(now time.Time) string {
 	host, _ := os.Hostname()
+	return bundleNameOf(host, now)
+}
+
+// bundleNameOf is bundleName for a host.
+func bundleNameOf(host string, now time.Time) string {
 	safe := func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
 			return r

@@ -16,6 +16,7 @@ type environ struct {
 	buildIDDir string // PERF_BUILDID_DIR, which perf sets for perf-archive
 	perfconfig string // PERF_CONFIG: read instead of the two files; "" if not set
 	cacheHome  string // XDG_CACHE_HOME
+	ssh        string // PERFARK_SSH: what is run for ssh; "" for ssh
 	pager      string // PERF_PAGER, or PAGER; "" if neither is set
 	term       string // TERM
 	noColor    bool   // NO_COLOR is set and not empty: https://no-color.org
@@ -28,6 +29,7 @@ func readEnv() environ {
 		perfconfig: os.Getenv("PERF_CONFIG"),
 		cacheHome:  os.Getenv("XDG_CACHE_HOME"),
 		pager:      os.Getenv("PERF_PAGER"),
+		ssh:        os.Getenv("PERFARK_SSH"),
 		term:       os.Getenv("TERM"),
 		noColor:    os.Getenv("NO_COLOR") != "",
 	}

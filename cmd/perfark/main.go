@@ -79,7 +79,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 	}()
 	root := newRootCmd(a)
-	root.SetArgs(perfArgs(root, args))
+	a.args = perfArgs(root, args)
+	root.SetArgs(a.args)
 	cmd, err := root.ExecuteContextC(ctx)
 	a.meters.stop()
 	if ferr := a.stdout.Flush(); err == nil || out.err != nil {
