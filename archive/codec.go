@@ -170,11 +170,15 @@ type zstdWriter struct {
 }
 
 func newZstd(w io.Writer, o EncodeOptions) *zstdWriter {
-	z := &zstdWriter{w: w}
-	size := zstdFrame
 	if o.Format == Bundle {
-		size = bundleFrame
+		return zstdFrames(w, o, bundleFrame)
 	}
+	return zstdFrames(w, o, zstdFrame)
+}
+
+// zstdFrames returns a writer of frames of size bytes before compression.
+func zstdFrames(w io.Writer, o EncodeOptions, size int) *zstdWriter {
+	z := &zstdWriter{w: w}
 	z.chunkWriter = newChunks(w, size, min(o.Workers, maxZstdWorkers), func() func(dst, src []byte) ([]byte, error) {
 		e := &frameEncoder{level: o.Level, size: size}
 		return e.encode

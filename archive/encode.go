@@ -61,6 +61,9 @@ func outEntries(m *Manifest, c Contents, f Format) ([]outEntry, error) {
 	seen := map[Name]*File{}
 	dirs := map[string]bool{}
 	links := map[buildid.ID]bool{}
+	if m.Pool != "" && f != Bundle {
+		return nil, fmt.Errorf("only bundles have files in a pool")
+	}
 	for i := range m.Objects {
 		o := &m.Objects[i]
 		for k := range o.Files {
@@ -75,6 +78,9 @@ func outEntries(m *Manifest, c Contents, f Format) ([]outEntry, error) {
 			if err := checkPlace(f); err != nil {
 				return nil, err
 			}
+			if f.Pooled {
+				continue
+			}
 			mode := int64(0o644)
 			if f.Kind == store.Kallsyms || isLog(f.Kind) {
 				mode = 0o600
@@ -86,7 +92,7 @@ func outEntries(m *Manifest, c Contents, f Format) ([]outEntry, error) {
 				out = append(out, outEntry{name: prefix + d + "/", typ: tar.TypeDir, mode: 0o755})
 			}
 		}
-		if o.ID != "" && len(o.Files) > 0 && !links[o.ID] {
+		if o.ID != "" && !o.pooled() && !links[o.ID] {
 			links[o.ID] = true
 			name, target := LinkName(o.ID, string(o.Files[0].Name))
 			out = append(out, outEntry{name: prefix + name, typ: tar.TypeSymlink, mode: 0o777, link: target})
@@ -221,6 +227,19 @@ func (e *encoding) member(x *outEntry) error {
 	if err := e.z.Cut(); err != nil {
 		return err
 	}
+	if err := e.contents(x); err != nil {
+		return err
+	}
+	if pad := -x.size & (blockSize - 1); pad > 0 {
+		if _, err := e.z.Write(make([]byte, pad)); err != nil {
+			return err
+		}
+	}
+	return e.z.Cut()
+}
+
+// contents writes the contents of a member, and checks them.
+func (e *encoding) contents(x *outEntry) error {
 	r, err := x.open()
 	if err != nil {
 		return err
@@ -264,10 +283,5 @@ func (e *encoding) member(x *outEntry) error {
 			return &ChangedError{x.name, fmt.Sprintf("sha256 is %s, but it was %s", got, x.sum)}
 		}
 	}
-	if pad := -x.size & (blockSize - 1); pad > 0 {
-		if _, err := e.z.Write(make([]byte, pad)); err != nil {
-			return err
-		}
-	}
-	return e.z.Cut()
+	return nil
 }

@@ -34,11 +34,19 @@ type index struct {
 	dataImg  *image              // where it is
 	objects  []Object
 	twice    string // an entry that stands twice, with equal contents
+
+	pool    *Pool            // that the manifest names; nil if it is not there
+	poolDir string           // where it is, or should be; "" if that is not known
+	pooled  map[string]*File // files that are no members, by name in the tree
+	absent  []Object         // with those of the pooled files alone that are not in the pool
 }
 
 // Close frees what the index reads from.
 func (x *index) Close() error {
 	err := x.img.Close()
+	if x.pool != nil {
+		err = errors.Join(err, x.pool.Close())
+	}
 	if x.dataImg != x.img && x.dataImg != nil {
 		err = errors.Join(err, x.dataImg.Close())
 	}
@@ -87,6 +95,9 @@ func openNested(ctx context.Context, r io.ReaderAt, size int64, o OpenOptions, d
 	}
 	if err := x.finish(ctx); err != nil {
 		return nil, err
+	}
+	if x.manifest != nil && x.manifest.Pool != "" {
+		x.openPool(o)
 	}
 	return x, nil
 }
@@ -358,18 +369,26 @@ func (x *index) match() error {
 	}
 	m := x.manifest
 	listed := map[string]*File{}
+	x.pooled = map[string]*File{}
+	if m.Pool != "" && !x.bundle {
+		return fmt.Errorf("the manifest names a pool, and only bundles have one")
+	}
 	for i := range m.Objects {
 		for k := range m.Objects[i].Files {
 			f := &m.Objects[i].Files[k]
 			name := string(f.Name)
 			e := x.files[name]
-			if e == nil {
+			switch {
+			case f.Pooled && e != nil:
+				return fmt.Errorf("entry %q: the manifest says that it is in the pool", name)
+			case f.Pooled:
+				x.pooled[name] = f
+			case e == nil:
 				return fmt.Errorf("the manifest lists %q, but it is not in the archive", name)
-			}
-			if e.size != f.Size {
+			case e.size != f.Size:
 				return fmt.Errorf("entry %q: %d bytes, but the manifest says %d", name, e.size, f.Size)
 			}
-			if old := listed[name]; old != nil && old.SHA256 != f.SHA256 {
+			if old := listed[name]; old != nil && (old.SHA256 != f.SHA256 || old.Size != f.Size || old.Pooled != f.Pooled) {
 				return fmt.Errorf("the manifest lists %q twice, and differently", name)
 			}
 			if err := matchKind(&m.Objects[i], f); err != nil {

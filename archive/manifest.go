@@ -38,6 +38,10 @@ type Manifest struct {
 	Objects []Object  `json:"objects"`
 	Missing []Missing `json:"missing,omitempty"`
 
+	// Pool is the name of the directory, beside the bundle, that has the files
+	// which are Pooled; "" if none is.
+	Pool string `json:"pool,omitempty"`
+
 	Coverage *Coverage `json:"coverage,omitempty"` // of the replay before the archive got its name
 }
 
@@ -105,6 +109,7 @@ type File struct {
 	SHA256  string     `json:"sha256"`
 	Quality string     `json:"quality,omitempty"` // of an ELF file: an objfile.Quality
 	Whole   int64      `json:"whole,omitempty"`   // size of the original, in bytes, if debug information was left out; else 0
+	Pooled  bool       `json:"pooled,omitempty"`  // it is no member: Manifest.Pool has it under its SHA-256
 	Slim    bool       `json:"slim,omitempty"`    // only what this profile needs is there, the rest is zeros
 	Origin  Name       `json:"origin,omitempty"`  // where it was found on the host that packed it
 	Mode    uint32     `json:"mode,omitempty"`    // permissions there; never applied
@@ -212,8 +217,14 @@ func (m *Manifest) check() error {
 			return fmt.Errorf("data: %w", err)
 		}
 	}
+	if m.Pool != "" && (checkName(m.Pool) != nil || strings.Contains(m.Pool, "/")) {
+		return fmt.Errorf("pool %q: not the name of a directory beside the bundle", m.Pool)
+	}
 	for i := range m.Objects {
 		for _, f := range m.Objects[i].Files {
+			if f.Pooled && m.Pool == "" {
+				return fmt.Errorf("objects[%d]: %q: in a pool, but none is named", i, f.Name)
+			}
 			if err := checkSum(f.Size, f.SHA256); err != nil {
 				return fmt.Errorf("objects[%d]: %q: %w", i, f.Name, err)
 			}

@@ -20,6 +20,12 @@ type OpenOptions struct {
 	Limits   Limits
 	Temp     string // directory for what must be decompressed; "" means os.TempDir
 	Progress Progress
+
+	// Pool is the directory that has what the manifest says is in a pool; ""
+	// means the one it names, beside the file that Open opens.
+	Pool string
+
+	beside string // the name that Open was given
 }
 
 // An Archive is an open archive. It is a store.Source: it serves the files
@@ -64,6 +70,7 @@ func openFile(ctx context.Context, f *os.File, o OpenOptions) (*Archive, error) 
 	if !st.Mode().IsRegular() {
 		return nil, fmt.Errorf("not a regular file")
 	}
+	o.beside = f.Name()
 	a, err := New(ctx, f, st.Size(), f.Name(), o)
 	if err != nil {
 		return nil, err
@@ -106,17 +113,23 @@ func (a *Archive) Dangling() []string { return a.x.dangling }
 
 // OpenMember opens a file of the archive by its name in the tree.
 func (a *Archive) OpenMember(name Name) (*store.File, error) {
-	e := a.x.files[string(name)]
-	if e == nil {
-		return nil, fmt.Errorf("%s: %q: %w", a.name, name, fs.ErrNotExist)
+	f, err := a.x.open(string(name))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %q: %w", a.name, name, err)
 	}
-	return &store.File{
-		ReaderAt: io.NewSectionReader(a.x.img, e.off, e.size),
-		Size:     e.size,
-		Origin:   a.name + ": " + e.name,
-		Close:    func() error { return nil },
-	}, nil
+	f.Info = nil // a member has no times worth the name
+	f.Origin = a.name + ": " + f.Origin
+	return f, nil
 }
+
+// Absent lists the objects of which files are neither in the archive nor in
+// the pool that it names, each with these files alone. Everything but a bundle
+// of an unattended capture has all of them.
+func (a *Archive) Absent() []Object { return a.x.absent }
+
+// PoolDir returns the directory that has files of the archive, or should have
+// them; "" if it has none elsewhere, or is read from no place that is known.
+func (a *Archive) PoolDir() string { return a.x.poolDir }
 
 // Get opens a file of the archive. See store.Source.
 func (a *Archive) Get(ctx context.Context, k store.Key) (*store.File, error) {
@@ -163,8 +176,10 @@ func (a *Archive) Get(ctx context.Context, k store.Key) (*store.File, error) {
 	got := a.idOf(o.file(k.Kind).Name, f)
 	switch {
 	case got.err != nil:
+		f.Close()
 		return nil, &store.RefusedError{Path: f.Origin, Reason: store.Malformed, Err: got.err}
 	case !got.id.Match(k.ID):
+		f.Close()
 		return nil, &store.RefusedError{Path: f.Origin, Reason: store.Replaced, Got: got.id,
 			Why: fmt.Sprintf("carries build id %s, want %s", orNone(got.id), k.ID)}
 	}

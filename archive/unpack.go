@@ -2,6 +2,7 @@ package archive
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -35,6 +36,7 @@ type UnpackOptions struct {
 	// those of the archive though they have the same name.
 	Force    bool
 	Limits   Limits
+	Pool     string // see OpenOptions.Pool
 	Temp     string // directory for what must be decompressed first; "" means os.TempDir
 	Workers  int    // 0 means one per CPU
 	Progress Progress
@@ -99,7 +101,11 @@ func Unpack(ctx context.Context, r io.Reader, o UnpackOptions) (*Unpacked, error
 		return nil, err
 	}
 	defer done()
-	x, err := openIndex(ctx, f, size, OpenOptions{Limits: o.Limits, Temp: o.Temp, Progress: o.Progress})
+	oo := OpenOptions{Limits: o.Limits, Temp: o.Temp, Progress: o.Progress, Pool: o.Pool}
+	if io.Reader(f) == r {
+		oo.beside = f.Name()
+	}
+	x, err := openIndex(ctx, f, size, oo)
 	if err != nil {
 		return nil, err
 	}
@@ -198,6 +204,9 @@ func (u *unpacker) run() (*Unpacked, error) {
 func (u *unpacker) checkSpace() error {
 	for _, e := range u.x.files {
 		u.total += e.size
+	}
+	for _, f := range u.x.pooled {
+		u.total += f.Size
 	}
 	if u.x.data != nil {
 		u.total += u.x.data.size
@@ -354,9 +363,15 @@ func fatal(ctx context.Context, err error) bool {
 // put stores an object under its path and under all others it was recorded
 // with.
 func (u *unpacker) put(ctx context.Context, cache *store.BuildIDCache, o *Object, f *File, out *UnpackedFile) error {
-	e := u.x.files[string(f.Name)]
-	src := &counted{io.NewSectionReader(u.x.img, e.off, e.size), u.progress(string(f.Name))}
-	file := &store.File{ReaderAt: src, Size: e.size, Origin: e.name, Close: func() error { return nil }, Info: memberInfo(e)}
+	file, err := u.x.open(string(f.Name))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	file.ReaderAt = &counted{file.ReaderAt, u.progress(string(f.Name))}
+	if file.Info == nil {
+		file.Info = memberInfo(&inEntry{name: string(f.Name), size: f.Size, mtime: epoch})
+	}
 	dir, _, _, err := splitObject(string(f.Name))
 	if err != nil {
 		return err
@@ -422,9 +437,12 @@ func (c *counted) ReadAt(p []byte, off int64) (int, error) {
 
 // own writes a file into our own directory of the tree.
 func (u *unpacker) own(ctx context.Context, out *UnpackedFile, f *File) error {
-	e := u.x.files[string(f.Name)]
-	kept, err := install(ctx, u.root, string(f.Name), &source{
-		r: io.NewSectionReader(u.x.img, e.off, e.size), size: e.size, sum: f.SHA256}, u.o.Force)
+	file, err := u.x.open(string(f.Name))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	kept, err := install(ctx, u.root, string(f.Name), &source{r: file, size: file.Size, sum: f.SHA256}, u.o.Force)
 	if kept {
 		out.Outcome = Kept
 	}
@@ -434,11 +452,18 @@ func (u *unpacker) own(ctx context.Context, out *UnpackedFile, f *File) error {
 // manifest keeps the manifest in the tree, so that it says later what is known
 // of the objects.
 func (u *unpacker) manifest() error {
-	sum := sha256.Sum256(u.x.raw)
-	_, err := install(u.ctx, u.root, ManifestName(u.x.raw), &source{
-		r: strings.NewReader(string(u.x.raw)), size: int64(len(u.x.raw)), sum: hex.EncodeToString(sum[:])}, u.o.Force)
+	raw := u.x.raw
+	if u.x.manifest.Pool != "" { // in the tree nothing is elsewhere
+		var err error
+		if raw, err = u.x.manifest.Whole().Encode(); err != nil {
+			return err
+		}
+	}
+	sum := sha256.Sum256(raw)
+	_, err := install(u.ctx, u.root, ManifestName(raw), &source{
+		r: bytes.NewReader(raw), size: int64(len(raw)), sum: hex.EncodeToString(sum[:])}, u.o.Force)
 	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(u.o.Dir, ManifestName(u.x.raw)), pathless(err))
+		return fmt.Errorf("%s: %w", filepath.Join(u.o.Dir, ManifestName(raw)), pathless(err))
 	}
 	return nil
 }

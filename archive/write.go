@@ -168,9 +168,9 @@ func pathless(err error) error {
 	return err
 }
 
-// write encodes the archive into d.
-func (pl *Plan) write(ctx context.Context, w io.Writer, m *Manifest, o EncodeOptions) error {
-	c := Contents{
+// contents opens what goes into the archive.
+func (pl *Plan) contents() Contents {
+	return Contents{
 		Data: func() (io.ReadCloser, error) {
 			d := pl.o.Data
 			return io.NopCloser(io.NewSectionReader(d.ReaderAt, 0, d.Size)), nil
@@ -183,7 +183,6 @@ func (pl *Plan) write(ctx context.Context, w io.Writer, m *Manifest, o EncodeOpt
 			return p.reading.again(p.file), nil
 		},
 	}
-	return Encode(ctx, w, m, c, o)
 }
 
 // ErrNothing says that there is not one file to put into an archive.
@@ -194,12 +193,14 @@ type Result struct {
 	Manifest *Manifest
 	Outcome  *symbol.Outcome // of the replay
 	Size     int64           // of the archive, in bytes
+	Pooled   int64           // written to the pool, in bytes
 }
 
 // PackOptions says how to write the archive of a plan.
 type PackOptions struct {
 	EncodeOptions
 	Empty bool   // write it even if no object is in it
+	Pool  *Pool  // where files go that other bundles may have too; it is beside this one. Nil: everything is in the bundle
 	Temp  string // directory for copies of files that do not hold still; "" means os.TempDir
 
 	// Made is called with the temporary name of the archive, where the file
@@ -242,7 +243,7 @@ func (pl *Plan) Pack(ctx context.Context, name string, o PackOptions) (*Result, 
 		if pl.whole != nil && pl.unslim() {
 			continue
 		}
-		r.Size, err = pl.writeFile(ctx, name, m, o)
+		r.Size, r.Pooled, err = pl.writeFile(ctx, name, m, o)
 		if err == nil {
 			return r, nil
 		}
@@ -254,10 +255,16 @@ func (pl *Plan) Pack(ctx context.Context, name string, o PackOptions) (*Result, 
 }
 
 // writeFile writes the archive to a file of its own and gives it its name.
-func (pl *Plan) writeFile(ctx context.Context, name string, m *Manifest, o PackOptions) (size int64, err error) {
+// What it refers to is there before.
+func (pl *Plan) writeFile(ctx context.Context, name string, m *Manifest, o PackOptions) (size, pooled int64, err error) {
+	if o.Pool != nil {
+		if pooled, err = pl.pool(ctx, m, pl.contents(), o); err != nil {
+			return 0, pooled, err
+		}
+	}
 	d, err := newDraft(name)
 	if err != nil {
-		return 0, noSpace(name, err)
+		return 0, pooled, noSpace(name, err)
 	}
 	if d.temp != "" && o.Made != nil {
 		defer o.Made(d.temp)()
@@ -268,16 +275,16 @@ func (pl *Plan) writeFile(ctx context.Context, name string, m *Manifest, o PackO
 			err = noSpace(name, err)
 		}
 	}()
-	if err := pl.write(ctx, d, m, o.EncodeOptions); err != nil {
-		return 0, err
+	if err := Encode(ctx, d, m, pl.contents(), o.EncodeOptions); err != nil {
+		return 0, pooled, err
 	}
 	if size, err = d.Seek(0, io.SeekEnd); err != nil {
-		return 0, err
+		return 0, pooled, err
 	}
 	if err := ctx.Err(); err != nil {
-		return 0, err
+		return 0, pooled, err
 	}
-	return size, d.commit()
+	return size, pooled, d.commit()
 }
 
 // settle takes a private copy of a file that was written to while it was

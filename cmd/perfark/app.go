@@ -44,6 +44,7 @@ type app struct {
 	verbose   int
 	json      bool
 	advised   []string // hints that were printed
+	absent    []string // archives of which it was said what is absent
 }
 
 // addInputFlags binds -i, -f and the limits of what an input may cost.

@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -223,6 +225,7 @@ func (a *app) openBundle(arc *archive.Archive, name string) (*input, error) {
 		in.Close()
 		return nil, hintf(fmt.Errorf("%s: holds objects, but no recording", name), "perfark report -i perf.data --symbols %s", name)
 	}
+	a.noteAbsent(arc, name)
 	f, err := perfdata.New(r, size, name, perfdata.Options{Limits: a.limits, ModTime: dataTime(arc)})
 	if err != nil {
 		in.Close()
@@ -230,6 +233,33 @@ func (a *app) openBundle(arc *archive.Archive, name string) (*input, error) {
 	}
 	in.File = f
 	return in, nil
+}
+
+// noteAbsent says which objects of an archive are neither in it nor in the pool
+// that it names, once.
+func (a *app) noteAbsent(arc *archive.Archive, name string) {
+	const most = 20
+	list := arc.Absent()
+	if len(list) == 0 || slices.Contains(a.absent, name) {
+		return
+	}
+	a.absent = append(a.absent, name)
+	where := fmt.Sprintf("the directory %q beside it", arc.Manifest().Pool)
+	if dir := arc.PoolDir(); dir != "" {
+		where = dir
+	}
+	for i, o := range list {
+		if i == most && a.verbose == 0 {
+			a.notef("absent: and %s more (-v lists them)", count(len(list)-most, "object"))
+			break
+		}
+		id := o.ID.String()
+		if id == "" {
+			id = "no build id"
+		}
+		a.notef("absent: %s %s: %s: not in %s", id, o.Paths[0], count(o.Samples, "sample"), where)
+	}
+	a.adviseOnce("perfark bundle export " + shellQuote(filepath.Base(name)) + ", in the directory it was captured to, makes it whole")
 }
 
 // dataTime returns when the recording in an archive was made; zero if the

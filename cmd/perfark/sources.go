@@ -76,6 +76,7 @@ func (a *app) openSources(ctx context.Context, f *perfdata.File, res *session.Re
 			s.Close()
 			return nil, fmt.Errorf("--symbols: %s", strings.Replace(err.Error(), path, name, 1))
 		}
+		a.noteAbsent(arc, name)
 		s.closers = append(s.closers, arc)
 		list = append(list, arc)
 	}

@@ -85,6 +85,7 @@ func (c *verifyCmd) run(ctx context.Context, name, data string, minCoverage bool
 		return c.openError(name, err)
 	}
 	defer arc.Close()
+	c.noteAbsent(arc, name)
 	m := c.meter("verifying "+name, 0)
 	progress := func(done, total int64, what string) { m.Set(what); m.At(done, total) }
 	rep, err := arc.Verify(ctx, archive.VerifyOptions{Workers: c.workers, Limits: c.limits, Progress: progress})
