@@ -128,9 +128,12 @@ func (p *Pool) has(sum string, size int64) bool {
 
 // put stores a file of a manifest unless it is there. It returns what it wrote,
 // in bytes.
-func (p *Pool) put(ctx context.Context, f *File, open func() (io.ReadCloser, error), o EncodeOptions, made func(string) func()) (int64, error) {
+func (p *Pool) put(ctx context.Context, f *File, open func() (io.ReadCloser, error), r *room, o EncodeOptions, made func(string) func()) (int64, error) {
 	if p.has(f.SHA256, f.Size) {
 		return 0, nil
+	}
+	if err := r.take(fileCost); err != nil {
+		return 0, err
 	}
 	name := PoolName(f.SHA256)
 	if err := p.root.Mkdir(filepath.Dir(name), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -141,7 +144,7 @@ func (p *Pool) put(ctx context.Context, f *File, open func() (io.ReadCloser, err
 		if o.Workers <= 0 {
 			o.Workers = runtime.GOMAXPROCS(0)
 		}
-		z := zstdFrames(out, o, poolFrame)
+		z := zstdFrames(&roomWriter{out, r}, o, poolFrame)
 		e := &encoding{ctx: ctx, z: z, buf: make([]byte, 1<<20)}
 		err := e.contents(&outEntry{name: string(f.Name), size: f.Size, sum: f.SHA256, open: open})
 		if cerr := z.Close(); err == nil {
@@ -197,8 +200,9 @@ func (f *File) mayPool() bool { return !f.Slim && f.Kind != store.Index && !isLo
 
 // pool puts the files of m that may be in a pool there, and has m say so. It
 // returns what was written, in bytes.
-func (pl *Plan) pool(ctx context.Context, m *Manifest, c Contents, o PackOptions) (int64, error) {
+func (pl *Plan) pool(ctx context.Context, m *Manifest, r *room, o PackOptions) (int64, error) {
 	m.Pool = filepath.Base(o.Pool.Dir())
+	c := pl.contents()
 	var written int64
 	seen := map[string]bool{}
 	for i := range m.Objects {
@@ -209,7 +213,7 @@ func (pl *Plan) pool(ctx context.Context, m *Manifest, c Contents, o PackOptions
 			}
 			if !seen[f.SHA256] {
 				seen[f.SHA256] = true
-				n, err := o.Pool.put(ctx, f, func() (io.ReadCloser, error) { return c.File(f) }, o.EncodeOptions, o.Made)
+				n, err := o.Pool.put(ctx, f, func() (io.ReadCloser, error) { return c.File(f) }, r, o.EncodeOptions, o.Made)
 				if err != nil {
 					return written, err
 				}

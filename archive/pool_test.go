@@ -212,7 +212,7 @@ func TestPoolAbsent(t *testing.T) {
 	other := app
 	if _, err := pool.put(t.Context(), &other, func() (io.ReadCloser, error) {
 		return io.NopCloser(strings.NewReader(strings.Repeat("x", int(app.Size)))), nil
-	}, EncodeOptions{}, nil); !errors.As(err, new(*ChangedError)) {
+	}, &room{}, EncodeOptions{}, nil); !errors.As(err, new(*ChangedError)) {
 		t.Errorf("bytes that are not those of the name were stored: %v", err)
 	}
 	z := zstdEncoded(t, bytes.Repeat([]byte("x"), int(app.Size)))

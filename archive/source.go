@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"archive/tar"
 	"context"
 	"fmt"
 	"io"
@@ -259,4 +260,46 @@ func (a *Archive) Close() error {
 		}
 	}
 	return err
+}
+
+// ReadManifest reads the manifest of a bundle, and nothing else of it.
+func ReadManifest(ctx context.Context, name string, l Limits) (*Manifest, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, err := readManifest(ctx, f, l)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return m, nil
+}
+
+func readManifest(ctx context.Context, f *os.File, l Limits) (*Manifest, error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, fmt.Errorf("not a regular file")
+	}
+	img, err := openImage(ctx, f, fi.Size(), OpenOptions{Limits: l})
+	if err != nil {
+		return nil, err
+	}
+	defer img.Close()
+	t := tar.NewReader(io.NewSectionReader(img, 0, img.size))
+	h, err := t.Next()
+	switch {
+	case err != nil:
+		return nil, err
+	case h.Name != manifestName || h.Typeflag != tar.TypeReg:
+		return nil, fmt.Errorf("not a bundle: begins with %q", h.Name)
+	}
+	b, err := io.ReadAll(io.LimitReader(t, maxManifest+1))
+	if err != nil {
+		return nil, err
+	}
+	return ParseManifest(b)
 }

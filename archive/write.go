@@ -201,6 +201,7 @@ type PackOptions struct {
 	EncodeOptions
 	Empty bool   // write it even if no object is in it
 	Pool  *Pool  // where files go that other bundles may have too; it is beside this one. Nil: everything is in the bundle
+	Room  int64  // bytes that may be written, to the pool too: more is ErrNoRoom; 0 means any number
 	Temp  string // directory for copies of files that do not hold still; "" means os.TempDir
 
 	// Made is called with the temporary name of the archive, where the file
@@ -257,10 +258,14 @@ func (pl *Plan) Pack(ctx context.Context, name string, o PackOptions) (*Result, 
 // writeFile writes the archive to a file of its own and gives it its name.
 // What it refers to is there before.
 func (pl *Plan) writeFile(ctx context.Context, name string, m *Manifest, o PackOptions) (size, pooled int64, err error) {
+	r := &room{o.Room > 0, o.Room}
 	if o.Pool != nil {
-		if pooled, err = pl.pool(ctx, m, pl.contents(), o); err != nil {
+		if pooled, err = pl.pool(ctx, m, r, o); err != nil {
 			return 0, pooled, err
 		}
+	}
+	if err := r.take(fileCost); err != nil {
+		return 0, pooled, err
 	}
 	d, err := newDraft(name)
 	if err != nil {
@@ -275,7 +280,7 @@ func (pl *Plan) writeFile(ctx context.Context, name string, m *Manifest, o PackO
 			err = noSpace(name, err)
 		}
 	}()
-	if err := Encode(ctx, d, m, pl.contents(), o.EncodeOptions); err != nil {
+	if err := Encode(ctx, &roomWriter{d, r}, m, pl.contents(), o.EncodeOptions); err != nil {
 		return 0, pooled, err
 	}
 	if size, err = d.Seek(0, io.SeekEnd); err != nil {

@@ -95,7 +95,6 @@ type Options struct {
 
 	Delay    time.Duration // before events are enabled; <0: they never are
 	Duration time.Duration // after which the recording ends, from when all is set up; 0: never
-	Duration time.Duration // after which the recording ends, from when all is set up; 0: never
 	Pages    int           // of the ring of each processor, a power of two; 0 means 512 KiB, or what may be locked
 	Compress int           // zstd level from 1; 0: plain records
 	Pipe     bool          // the output is one, even if it could seek
