@@ -130,7 +130,7 @@ func (b *Builder) Merge(f *File) error {
 	err := f.each(secSymbolRanges, func(e entry) error {
 		s, ok := symbols[e.ref]
 		if !ok {
-			x, err := f.symbol(e.ref)
+			x, err := f.Symbol(e.ref)
 			if err != nil {
 				return err
 			}
@@ -148,7 +148,7 @@ func (b *Builder) Merge(f *File) error {
 		c, ok := chains[e.ref]
 		if !ok {
 			var err error
-			if c, err = f.chain(e.ref, nil); err != nil {
+			if c, err = f.Frames(e.ref, nil); err != nil {
 				return err
 			}
 			chains[e.ref] = c

@@ -6,7 +6,6 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
-	"sync"
 
 	"github.com/perfark/perfark/buildid"
 	"github.com/perfark/perfark/objfile"
@@ -19,8 +18,7 @@ const maxID = buildid.MaxSize
 const countsAt = 52 + maxID + 32
 
 // A File is an open index. It reads blocks of its io.ReaderAt when they are
-// needed, and compares the checksum of each. All methods may be called from
-// many goroutines.
+// needed, and compares the checksum of each. It is for one goroutine at a time.
 type File struct {
 	Identity
 
@@ -31,9 +29,9 @@ type File struct {
 	sums  []byte
 	close func() error
 
-	mu      sync.Mutex
-	blocks  [][]byte // those that were read and are sound
-	strings map[uint32]string
+	blocks [][]byte // those that were read and are sound
+	texts  []string // by block: the same, if there are strings in it
+	hint   [2]int64 // where the last look-up in the ranges ended
 }
 
 // Open reads the header of an index of size bytes. The error wraps ErrDamaged
@@ -55,7 +53,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	if crc32.Checksum(h[:headerSize-4], castagnoli) != binary.LittleEndian.Uint32(h[headerSize-4:]) {
 		return nil, damaged("offset 0x0: header: wrong checksum")
 	}
-	f := &File{r: r, strings: map[uint32]string{}}
+	f := &File{r: r}
 	f.Quality = objfile.Quality(binary.LittleEndian.Uint32(h[12:]))
 	copy(f.Sources[:], h[16:])
 	n := binary.LittleEndian.Uint32(h[48:])
@@ -82,7 +80,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	if at+4*blocks != size {
 		return nil, damaged("%d bytes, want %d", size, at+4*blocks)
 	}
-	f.blocks = make([][]byte, blocks)
+	f.blocks, f.texts = make([][]byte, blocks), make([]string, blocks)
 	f.sums = make([]byte, 4*blocks)
 	if err := readFull(r, f.sums, at); err != nil {
 		return nil, err
@@ -103,6 +101,9 @@ func (f *File) Close() error {
 
 // Len returns how many ranges of addresses the index knows.
 func (f *File) Len() int { return int(f.count[secSymbolRanges] + f.count[secFrameRanges]) }
+
+// Symbols returns the number of symbols, which FindSymbol's are not above.
+func (f *File) Symbols() int { return int(f.count[secSymbols]) }
 
 func readFull(r io.ReaderAt, b []byte, off int64) error {
 	n, err := r.ReadAt(b, off)
@@ -170,25 +171,33 @@ func (f *File) record(sec int, i int64) ([]byte, error) {
 	return f.bytes(f.off[sec]+i*recordSize[sec], recordSize[sec])
 }
 
+// entry returns range i of a section. Ranges never cross the end of a block:
+// they are in front of all else, and of a size that divides that of a block.
 func (f *File) entry(sec int, i int64) (entry, error) {
-	b, err := f.record(sec, i)
-	if err != nil {
-		return entry{}, err
+	if i < 0 || i >= f.count[sec] {
+		return entry{}, damaged("offset %#x: record %d of %d", f.off[sec], i, f.count[sec])
 	}
+	at := f.off[sec] - headerSize + i*rangeSize
+	b := f.blocks[at/blockSize]
+	if b == nil {
+		var err error
+		if b, err = f.block(at / blockSize); err != nil {
+			return entry{}, err
+		}
+	}
+	b = b[at%blockSize:][:rangeSize]
 	return entry{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint32(b[8:]), binary.LittleEndian.Uint32(b[12:])}, nil
 }
 
 // each calls do for all ranges of a section.
 func (f *File) each(sec int, do func(entry) error) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	for i := range f.count[sec] {
 		e, err := f.entry(sec, i)
 		if err != nil {
 			return err
 		}
 		if e.start > math.MaxUint64-uint64(e.size) {
-			return damaged("offset %#x: range: it has no end", f.off[sec]+16*i)
+			return damaged("offset %#x: range: it has no end", f.off[sec]+rangeSize*i)
 		}
 		if err := do(e); err != nil {
 			return err
@@ -197,11 +206,21 @@ func (f *File) each(sec int, do func(entry) error) error {
 	return nil
 }
 
-// find returns the range that holds an address.
+// find returns the range that holds an address. It begins where it found the
+// last one: who asks for addresses in their order reads each block once.
 func (f *File) find(sec int, addr uint64) (ref uint32, ok bool, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	lo, hi := int64(0), f.count[sec]
+	lo, hi := int64(0), f.count[sec] // the first that begins behind addr is in [lo, hi]
+	for at, step := f.hint[sec], int64(1); at < hi; at, step = at+step, 2*step {
+		e, err := f.entry(sec, at)
+		if err != nil {
+			return 0, false, err
+		}
+		if e.start > addr {
+			hi = at
+			break
+		}
+		lo = at + 1
+	}
 	for lo < hi {
 		mid := int64(uint64(lo+hi) >> 1)
 		e, err := f.entry(sec, mid)
@@ -217,6 +236,7 @@ func (f *File) find(sec int, addr uint64) (ref uint32, ok bool, err error) {
 	if lo == 0 {
 		return 0, false, nil
 	}
+	f.hint[sec] = lo - 1
 	e, err := f.entry(sec, lo-1)
 	if err != nil || addr-e.start >= uint64(e.size) {
 		return 0, false, err
@@ -239,83 +259,110 @@ func (f *File) FindFrames(addr uint64) (ref uint32, ok bool, err error) {
 }
 
 // Symbol returns the symbol of a number that FindSymbol gave.
-func (f *File) Symbol(ref uint32) (Symbol, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.symbol(ref)
-}
-
-func (f *File) symbol(ref uint32) (s Symbol, err error) {
+func (f *File) Symbol(ref uint32) (s Symbol, err error) {
 	b, err := f.record(secSymbols, int64(ref)-1)
 	if err != nil {
 		return s, err
 	}
 	s.Start, s.End = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
 	name, linkage := binary.LittleEndian.Uint32(b[16:]), binary.LittleEndian.Uint32(b[20:])
-	if s.Name, err = f.string(name); err != nil {
+	if s.Name, err = f.String(name); err != nil {
 		return s, err
 	}
-	s.Linkage, err = f.string(linkage)
+	if s.Linkage = s.Name; linkage != name {
+		s.Linkage, err = f.String(linkage)
+	}
 	return s, err
 }
 
-// Frames appends to buf the frames of a number that FindFrames gave, innermost
-// first.
-func (f *File) Frames(ref uint32, buf []Frame) ([]Frame, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.chain(ref, buf)
+// A Record is a frame as it is kept: its strings are numbers for
+// [File.String]. Equal ones are equal strings.
+type Record struct {
+	Name, Linkage, File uint32
+	Line                uint32
+	Start               uint64
+	Mangled             bool
 }
 
-func (f *File) chain(ref uint32, buf []Frame) ([]Frame, error) {
+// Records appends to buf the frames of a number that FindFrames gave,
+// innermost first.
+func (f *File) Records(ref uint32, buf []Record) ([]Record, error) {
 	for n := 0; ref != 0; n++ {
 		b, err := f.record(secFrames, int64(ref)-1)
 		if err != nil {
 			return buf, err
 		}
-		var fr Frame
-		for i, s := range [...]*string{&fr.Name, &fr.Linkage, &fr.File} {
-			at := binary.LittleEndian.Uint32(b[4*i:])
-			if *s, err = f.string(at); err != nil {
-				return buf, err
-			}
-		}
-		fr.Line = binary.LittleEndian.Uint32(b[12:])
-		fr.Start = binary.LittleEndian.Uint64(b[24:])
 		parent := binary.LittleEndian.Uint32(b[16:])
-		fr.Mangled = binary.LittleEndian.Uint32(b[20:])&flagMangled != 0
 		if parent >= ref || n == maxChain {
 			// Records come after those they stand in, so chains end.
 			return buf, damaged("offset %#x: frame: it stands in frame %d", f.off[secFrames]+32*(int64(ref)-1), parent)
 		}
-		buf = append(buf, fr)
+		buf = append(buf, Record{
+			Name:    binary.LittleEndian.Uint32(b),
+			Linkage: binary.LittleEndian.Uint32(b[4:]),
+			File:    binary.LittleEndian.Uint32(b[8:]),
+			Line:    binary.LittleEndian.Uint32(b[12:]),
+			Mangled: binary.LittleEndian.Uint32(b[20:])&flagMangled != 0,
+			Start:   binary.LittleEndian.Uint64(b[24:]),
+		})
 		ref = parent
 	}
 	return buf, nil
 }
 
-// string returns the string at a place in the strings.
-func (f *File) string(at uint32) (string, error) {
-	if s, ok := f.strings[at]; ok {
-		return s, nil
+// Frames appends to buf the frames of a number that FindFrames gave, innermost
+// first.
+func (f *File) Frames(ref uint32, buf []Frame) ([]Frame, error) {
+	list, err := f.Records(ref, nil)
+	for _, r := range list {
+		fr := Frame{Line: r.Line, Start: r.Start, Mangled: r.Mangled}
+		for i, s := range [...]*string{&fr.Name, &fr.Linkage, &fr.File} {
+			var serr error
+			if *s, serr = f.String([...]uint32{r.Name, r.Linkage, r.File}[i]); serr != nil {
+				return buf, serr
+			}
+		}
+		buf = append(buf, fr)
 	}
+	return buf, err
+}
+
+// String returns the string of a number that is in a Record.
+func (f *File) String(at uint32) (string, error) {
 	left := f.count[secStrings] - int64(at)
 	if left <= 0 {
 		return "", damaged("offset %#x: string %#x of %d bytes", f.off[secStrings], at, f.count[secStrings])
 	}
-	b, err := f.bytes(f.off[secStrings]+int64(at), min(left, 4))
+	off := f.off[secStrings] + int64(at)
+	if s, ok := f.text(off); ok {
+		return s, nil
+	}
+	b, err := f.bytes(off, min(left, 4))
 	if err != nil {
 		return "", err
 	}
 	n, size := binary.Uvarint(b)
 	if size <= 0 || n > maxString || int64(n) > left-int64(size) {
-		return "", damaged("offset %#x: string of %d bytes", f.off[secStrings]+int64(at), n)
+		return "", damaged("offset %#x: string of %d bytes", off, n)
 	}
-	b, err = f.bytes(f.off[secStrings]+int64(at)+int64(size), int64(n))
-	if err != nil {
-		return "", err
+	b, err = f.bytes(off+int64(size), int64(n))
+	return string(b), err
+}
+
+// text returns the string at off in the file, as a part of a string of the
+// whole block, if it is short and ends in the block.
+func (f *File) text(off int64) (string, bool) {
+	i, at := (off-headerSize)/blockSize, (off-headerSize)%blockSize
+	if f.texts[i] == "" {
+		b, err := f.block(i)
+		if err != nil {
+			return "", false
+		}
+		f.texts[i] = string(b)
 	}
-	s := string(b)
-	f.strings[at] = s
-	return s, nil
+	s := f.texts[i][at:]
+	if len(s) == 0 || s[0] >= 0x80 || len(s) <= int(s[0]) {
+		return "", false
+	}
+	return s[1:][:s[0]], true
 }

@@ -55,7 +55,9 @@ const (
 const flagMangled = 1
 
 // recordSize is the size of the records of each section, in bytes.
-var recordSize = [sections]int64{16, 16, 24, 32, 1}
+var recordSize = [sections]int64{rangeSize, rangeSize, 24, 32, 1}
+
+const rangeSize = 16
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 

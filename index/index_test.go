@@ -117,6 +117,56 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestOrder: what is found does not depend on what was asked before.
+func TestOrder(t *testing.T) {
+	const n = 5000
+	raw := encode(t, sample(n))
+	f, err := Open(bytes.NewReader(raw), int64(len(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		i := r.IntN(n + 2)
+		at := uint64(i)*16 + uint64(r.IntN(16))
+		ref, ok, err := f.FindFrames(at)
+		if ok != (i < n) || err != nil {
+			t.Fatalf("FindFrames(%#x) = %v, %v", at, ok, err)
+		}
+		if got, _ := f.Frames(ref, nil); ok && i%10 != 3 && !reflect.DeepEqual(got, chain(i)) {
+			t.Fatalf("Frames(%#x) = %+v, want %+v", at, got, chain(i))
+		}
+		s, ok, err := f.FindSymbol(at)
+		if ok != (i < n && at%16 == 0) || err != nil {
+			t.Fatalf("FindSymbol(%#x) = %v, %v", at, ok, err)
+		}
+		if got, _ := f.Symbol(s); ok && s != 0 && got.Name != fmt.Sprint("f", i/8) {
+			t.Fatalf("Symbol(%#x) = %+v", at, got)
+		}
+	}
+}
+
+// TestStrings: strings of all lengths, across the ends of blocks.
+func TestStrings(t *testing.T) {
+	b := new(Builder)
+	name := func(i int) string { return strings.Repeat(string(rune('a'+i%26)), i*i/7%300) + fmt.Sprint(i) }
+	const n = 2000
+	for i := range n {
+		b.Frames(uint64(i), uint64(i)+1, []Frame{{Name: name(i), File: name(n - i), Line: 1}})
+	}
+	raw := encode(t, b)
+	f, err := Open(bytes.NewReader(raw), int64(len(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		ref, _, _ := f.FindFrames(uint64(i))
+		if got, err := f.Frames(ref, nil); err != nil || len(got) != 1 || got[0].Name != name(i) || got[0].File != name(n-i) {
+			t.Fatalf("%d: %+v, %v", i, got, err)
+		}
+	}
+}
+
 // TestOverlap: ranges are made disjoint, and those that touch and agree become
 // one.
 func TestOverlap(t *testing.T) {

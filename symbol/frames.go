@@ -595,11 +595,31 @@ type span struct {
 	n  uint16
 }
 
-// funcKey tells functions of an object apart.
+// A funcKey tells functions of an object apart that are not inlined.
 type funcKey struct {
 	linkage string
 	start   uint64
-	outer   int32 // of an inlined one: the function that it stands in
+}
+
+// An inlineKey tells inlined functions of an object apart.
+type inlineKey struct {
+	linkage string
+	outer   int32 // the function that it stands in
+}
+
+// lookup returns the function of a key, if there is one. The map is filled when
+// it is needed: with an index, it mostly is not.
+func (t *task) lookup(k funcKey) (int32, bool) {
+	if t.byKey == nil {
+		t.byKey = map[funcKey]int32{}
+	}
+	for ; t.keyed < len(t.funcs); t.keyed++ {
+		if f := &t.funcs[t.keyed]; !f.Inlined {
+			t.byKey[funcKey{f.Linkage, f.Start}] = int32(t.keyed)
+		}
+	}
+	fn, ok := t.byKey[k]
+	return fn, ok
 }
 
 // inlined returns the function of f, inlined into outer.
@@ -607,14 +627,18 @@ func (t *task) inlined(f *frame, outer int32) int32 {
 	if f.name == "" {
 		return profile.None
 	}
-	k := funcKey{linkage: f.name, outer: outer}
-	fn, ok := t.byKey[k]
+	k := inlineKey{f.name, outer}
+	fn, ok := t.inlines[k]
 	if !ok {
 		x := profile.Function{Object: t.object, Name: t.printed(f), Linkage: f.name, Inlined: true}
 		if outer != profile.None {
 			x.Start, x.End = t.funcs[outer].Start, t.funcs[outer].End
 		}
-		fn = t.add(k, x)
+		fn = t.add(x)
+		if t.inlines == nil {
+			t.inlines = map[inlineKey]int32{}
+		}
+		t.inlines[k] = fn
 	}
 	return fn
 }
@@ -627,23 +651,17 @@ func (t *task) unlisted(p *profile.Profile, n int, f *frame) int32 {
 	if f.start != 0 && f.start <= addr {
 		start = f.start
 	}
-	k := funcKey{linkage: f.name, start: start, outer: profile.None}
-	fn, ok := t.byKey[k]
+	fn, ok := t.lookup(funcKey{f.name, start})
 	if !ok {
-		fn = t.add(k, profile.Function{Object: t.object, Name: t.printed(f), Linkage: f.name, Start: start})
+		fn = t.add(profile.Function{Object: t.object, Name: t.printed(f), Linkage: f.name, Start: start})
 	}
 	t.funcs[fn].End = max(t.funcs[fn].End, addr+1)
 	return fn
 }
 
-func (t *task) add(k funcKey, f profile.Function) int32 {
-	if t.byKey == nil {
-		t.byKey = map[funcKey]int32{}
-	}
-	fn := int32(len(t.funcs))
+func (t *task) add(f profile.Function) int32 {
 	t.funcs = append(t.funcs, f)
-	t.byKey[k] = fn
-	return fn
+	return int32(len(t.funcs) - 1)
 }
 
 // printed returns the name of f as it is printed.

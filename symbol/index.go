@@ -121,36 +121,14 @@ func (x *indexes) damaged(i int) {
 // namesKnown names those locations of t that the indexes know, and returns the
 // addresses of the others.
 func (x *indexes) namesKnown(p *profile.Profile, t *task, addrs []uint64) []uint64 {
-	for i := 0; i < len(x.list); i++ {
-		f := x.list[i]
-		funcs := map[uint32]int32{0: profile.None}
-		for n, l := range t.locs {
-			if t.done[n] {
-				continue
-			}
-			ref, ok, err := f.FindSymbol(p.Locations[l].Addr + x.shift)
-			if err == nil && ok {
-				fn, seen := funcs[ref]
-				if !seen {
-					var s index.Symbol
-					if s, err = f.Symbol(ref); err == nil {
-						fn = t.symbol(s)
-						funcs[ref] = fn
-					}
-				}
-				if err == nil {
-					t.named[n], t.done[n] = fn, true
-				}
-			}
-			if err != nil {
-				x.damaged(i)
-				i--
-				break
-			}
-		}
-	}
 	if len(x.list) == 0 {
 		return addrs
+	}
+	for i := 0; i < len(x.list); i++ {
+		if err := x.names(x.list[i], p, t); err != nil {
+			x.damaged(i)
+			i--
+		}
 	}
 	rest := addrs[:0:0]
 	for n, a := range addrs {
@@ -161,42 +139,83 @@ func (x *indexes) namesKnown(p *profile.Profile, t *task, addrs []uint64) []uint
 	return rest
 }
 
-// symbol returns the function of a symbol.
-func (t *task) symbol(s index.Symbol) int32 {
-	k := funcKey{linkage: s.Linkage, start: s.Start, outer: profile.None}
-	fn, ok := t.byKey[k]
-	if !ok {
-		fn = t.add(k, profile.Function{Object: t.object, Name: s.Name, Linkage: s.Linkage, Start: s.Start, End: s.End})
+// names names those locations of t that an index knows.
+func (x *indexes) names(f *index.File, p *profile.Profile, t *task) error {
+	refs := make([]uint32, len(t.locs)) // one more than what FindSymbol says
+	funcs := make([]int32, f.Symbols()+1)
+	number := int32(0)
+	for n, l := range t.locs {
+		if t.done[n] {
+			continue
+		}
+		ref, ok, err := f.FindSymbol(p.Locations[l].Addr + x.shift)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if int64(ref) >= int64(len(funcs)) {
+			_, err := f.Symbol(ref)
+			return err
+		}
+		refs[n] = ref + 1
+		if ref != 0 && funcs[ref] == 0 {
+			number++
+			funcs[ref] = number
+		}
 	}
-	return fn
+	first := len(t.funcs) == 0
+	if first {
+		t.funcs = make([]profile.Function, 0, number+number/8)
+	}
+	clear(funcs)
+	for n, ref := range refs {
+		switch {
+		case ref == 0:
+			continue
+		case ref == 1:
+			t.named[n], t.done[n] = profile.None, true
+			continue
+		}
+		fn := &funcs[ref-1] // one more than the index
+		if *fn == 0 {
+			s, err := f.Symbol(ref - 1)
+			if err != nil {
+				return err
+			}
+			*fn = t.symbol(s, x.shift, first) + 1
+		}
+		t.named[n], t.done[n] = *fn-1, true
+	}
+	return nil
+}
+
+// symbol returns the function of a symbol of an index, whose addresses are
+// those of the locations and shift more. fresh says that t has no function yet
+// that it could be.
+func (t *task) symbol(s index.Symbol, shift uint64, fresh bool) int32 {
+	k := funcKey{linkage: s.Linkage, start: s.Start - shift}
+	if !fresh {
+		if fn, ok := t.lookup(k); ok {
+			return fn
+		}
+	}
+	return t.add(profile.Function{Object: t.object, Name: s.Name, Linkage: s.Linkage, Start: s.Start - shift, End: s.End - shift})
 }
 
 // framesKnown gives those locations of t their frames that the indexes know.
 func (x *indexes) framesKnown(p *profile.Profile, t *task) {
-	var buf []index.Frame
-	var list []frame
+	if len(x.list) > 0 && t.frames == nil {
+		t.frames = make([]profile.Frame, 0, len(t.locs)+len(t.locs)/4)
+	}
 	for i := 0; i < len(x.list); i++ {
-		f := x.list[i]
+		k := knower{f: x.list[i], shift: x.shift, inlined: map[recordKey]int32{}}
 		for n := range t.locs {
 			if t.framed[n] {
 				continue
 			}
-			ref, ok, err := f.FindFrames(t.at[n] + x.shift)
-			if err == nil && ok {
-				if buf, err = f.Frames(ref, buf[:0]); err == nil {
-					list = list[:0]
-					for _, y := range buf {
-						z := frame{name: y.Linkage, mangled: y.Mangled, printed: y.Name, file: y.File, line: line(int(y.Line))}
-						if y.Start != 0 {
-							z.start = y.Start - x.shift
-						}
-						list = append(list, z)
-					}
-					t.setFrames(p, n, list)
-					t.framed[n] = true
-				}
-			}
-			if err != nil {
+			if err := k.frames(p, t, n); err != nil {
 				x.damaged(i)
 				i--
 				break
@@ -206,6 +225,136 @@ func (x *indexes) framesKnown(p *profile.Profile, t *task) {
 	if t.framed != nil {
 		x.framed = slices.Clone(t.framed)
 	}
+}
+
+// A knower gives the frames of an index to locations. It remembers which strings
+// it has looked at: there are few, and many frames.
+type knower struct {
+	f       *index.File
+	shift   uint64
+	buf     []index.Record
+	inlined map[recordKey]int32
+	files   map[uint32]int32 // by number of the string
+	file    uint32           // the last of files
+	number  int32
+}
+
+// A recordKey is an inlineKey with the number of a string.
+type recordKey struct {
+	name  uint32
+	outer int32
+}
+
+// frames gives location n of t its frames, if the index knows them. It does
+// what setFrames does.
+func (k *knower) frames(p *profile.Profile, t *task, n int) error {
+	ref, ok, err := k.f.FindFrames(t.at[n] + k.shift)
+	if err != nil || !ok {
+		return err
+	}
+	if k.buf, err = k.f.Records(ref, k.buf[:0]); err != nil {
+		return err
+	}
+	t.framed[n] = true
+	if len(k.buf) == 0 {
+		return nil
+	}
+	first := len(t.frames)
+	says, err := k.add(p, t, n)
+	if err != nil || !says {
+		t.frames = t.frames[:first]
+		t.framed[n] = err == nil
+		return err
+	}
+	t.spans[n] = span{int32(first), uint16(len(k.buf))}
+	return nil
+}
+
+// add appends the frames of location n to t.frames. says is false if they have
+// neither a name nor a line.
+func (k *knower) add(p *profile.Profile, t *task, n int) (says bool, err error) {
+	outer := &k.buf[len(k.buf)-1]
+	if t.named[n] == profile.None {
+		f, err := k.frame(outer)
+		if err != nil {
+			return false, err
+		}
+		if f.name != "" {
+			t.named[n] = t.unlisted(p, n, f)
+		}
+	}
+	for i := range k.buf {
+		r := &k.buf[i]
+		fn := t.named[n]
+		if i < len(k.buf)-1 {
+			if fn, err = k.function(t, r, fn); err != nil {
+				return false, err
+			}
+		}
+		file, err := k.source(t, r.File)
+		if err != nil {
+			return false, err
+		}
+		t.frames = append(t.frames, profile.Frame{Func: fn, File: file, Line: line(int(r.Line))})
+		if !says && r.Line == 0 {
+			name, err := k.f.String(r.Linkage)
+			if err != nil {
+				return false, err
+			}
+			says = name != ""
+		}
+		says = says || r.Line != 0
+	}
+	return says, nil
+}
+
+// frame returns a frame of the index but for its file.
+func (k *knower) frame(r *index.Record) (*frame, error) {
+	f := &frame{mangled: r.Mangled, line: line(int(r.Line))}
+	if r.Start != 0 {
+		f.start = r.Start - k.shift
+	}
+	var err error
+	if f.name, err = k.f.String(r.Linkage); err == nil {
+		f.printed, err = k.f.String(r.Name)
+	}
+	return f, err
+}
+
+// function returns the function of a frame that was inlined into outer.
+func (k *knower) function(t *task, r *index.Record, outer int32) (int32, error) {
+	key := recordKey{r.Linkage, outer}
+	fn, ok := k.inlined[key]
+	if !ok {
+		f, err := k.frame(r)
+		if err != nil {
+			return profile.None, err
+		}
+		fn = t.inlined(f, outer)
+		k.inlined[key] = fn
+	}
+	return fn, nil
+}
+
+// source returns the number of a source file in t.files.
+func (k *knower) source(t *task, name uint32) (int32, error) {
+	if k.files != nil && name == k.file {
+		return k.number, nil
+	}
+	n, ok := k.files[name]
+	if !ok {
+		s, err := k.f.String(name)
+		if err != nil {
+			return profile.None, err
+		}
+		if k.files == nil {
+			k.files = map[uint32]int32{}
+		}
+		n = t.file(s)
+		k.files[name] = n
+	}
+	k.file, k.number = name, n
+	return n, nil
 }
 
 // keep keeps what was learned beyond the indexes, if it took long enough to

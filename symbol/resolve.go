@@ -91,6 +91,13 @@ func Resolve(ctx context.Context, p *profile.Profile, o Options) (*Outcome, erro
 		l.Func, l.Frames, l.NFrames = profile.None, 0, 0
 	}
 	files := map[string]int32{}
+	funcs, frames := 0, 0
+	for _, t := range tasks {
+		funcs += len(t.funcs)
+		frames += len(t.frames)
+	}
+	p.Functions = slices.Grow(p.Functions, funcs)
+	p.Frames = slices.Grow(p.Frames, frames)
 	for _, t := range tasks {
 		t.assign(p, files)
 		if err := unsplit[t.object]; err != nil && t.out.Reason == Damaged {
@@ -164,14 +171,16 @@ type task struct {
 	object int32
 	locs   []int32 // its locations, by address
 	funcs  []profile.Function
-	byKey  map[funcKey]int32 // of funcs
-	named  []int32           // by locs: index in funcs, or profile.None
-	done   []bool            // by locs: an index has told if there is a symbol
-	listed []int32           // by locs: named, as the symbols have it
+	byKey  map[funcKey]int32 // of funcs, as far as keyed; see lookup
+	keyed  int
+	named  []int32 // by locs: index in funcs, or profile.None
+	done   []bool  // by locs: an index has told if there is a symbol
+	listed []int32 // by locs: named, as the symbols have it
 	out    ObjectOutcome
 
 	// If lines are wanted:
-	leaf    []bool          // see leaves
+	leaf    []bool // see leaves
+	inlines map[inlineKey]int32
 	frames  []profile.Frame // their functions and files are those of the task
 	files   []string
 	byFile  map[string]int32
@@ -286,10 +295,18 @@ func (t *task) sort(p *profile.Profile) []uint64 {
 	if t.leaf != nil {
 		t.spans, t.framed = make([]span, len(t.locs)), make([]bool, len(t.locs))
 	}
-	slices.SortStableFunc(t.locs, func(a, b int32) int { return cmp.Compare(p.Locations[a].Addr, p.Locations[b].Addr) })
-	addrs := make([]uint64, len(t.locs))
+	type place struct {
+		addr uint64
+		loc  int32
+	}
+	list := make([]place, len(t.locs))
 	for i, l := range t.locs {
-		addrs[i] = p.Locations[l].Addr
+		list[i] = place{p.Locations[l].Addr, l}
+	}
+	slices.SortFunc(list, func(a, b place) int { return cmp.Or(cmp.Compare(a.addr, b.addr), cmp.Compare(a.loc, b.loc)) })
+	addrs := make([]uint64, len(t.locs))
+	for i, x := range list {
+		addrs[i], t.locs[i] = x.addr, x.loc
 	}
 	return addrs
 }
@@ -314,9 +331,8 @@ func (t *task) name(p *profile.Profile, f finder, shift uint64, demangle func(st
 			if len(s.Name) <= maxCopy {
 				s.Name = strings.Clone(s.Name)
 			}
-			k := funcKey{linkage: s.Name, start: s.Start - shift, outer: profile.None}
-			if fn, ok = t.byKey[k]; !ok {
-				fn = t.add(k, profile.Function{Object: t.object, Name: demangle(s.Name), Linkage: s.Name, Start: s.Start - shift, End: s.End - shift})
+			if fn, ok = t.lookup(funcKey{s.Name, s.Start - shift}); !ok {
+				fn = t.add(profile.Function{Object: t.object, Name: demangle(s.Name), Linkage: s.Name, Start: s.Start - shift, End: s.End - shift})
 			}
 			seen[i] = fn
 		}

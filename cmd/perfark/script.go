@@ -136,6 +136,7 @@ func wrapList(list string) string {
 }
 
 func (c *scriptCmd) run(ctx context.Context, name string) error {
+	defer collectLate(40)()
 	parser := newFieldParser()
 	for _, f := range c.fields {
 		if f == "help" {

@@ -70,7 +70,7 @@ func JSON(text []byte) []byte {
 // unsafeAt returns the index of the first byte of s to be written out, -1 if
 // there is none.
 func unsafeAt(s string, lines bool) int {
-	for i := 0; i < len(s); {
+	for i := plain(s); i < len(s); {
 		if c := s[i]; c < utf8.RuneSelf {
 			if control(c, lines) {
 				return i
@@ -85,6 +85,22 @@ func unsafeAt(s string, lines bool) int {
 		i += n
 	}
 	return -1
+}
+
+// plain returns a number of bytes at the beginning of s that are printable
+// ASCII, as most names are as a whole: it looks at eight at a time.
+func plain(s string) int {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		b := s[i : i+8]
+		x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		if (x|(x+ones)|(x-0x20*ones))&high != 0 {
+			break
+		}
+	}
+	return i
 }
 
 func escape(s string, i int, lines bool) string {

@@ -1,6 +1,7 @@
 package escape
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -75,4 +76,24 @@ func FuzzName(f *testing.F) {
 			t.Fatalf("Name(%q) = %q, and again %q", s, got, again)
 		}
 	})
+}
+
+// TestPlain: what is looked at eight bytes at a time is what is looked at byte
+// by byte.
+func TestPlain(t *testing.T) {
+	for n := range 20 {
+		for at := range n {
+			for c := range 256 {
+				b := bytes.Repeat([]byte("~"), n)
+				b[at] = byte(c)
+				want := -1
+				if c < 0x20 || c >= 0x7f {
+					want = at
+				}
+				if got := unsafeAt(string(b), false); got != want {
+					t.Fatalf("%q: %d, want %d", b, got, want)
+				}
+			}
+		}
+	}
 }
