@@ -1,11 +1,13 @@
 package record
 
 import (
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -23,12 +25,20 @@ type mapping struct {
 	name       string
 }
 
-// identities finds the Build IDs of mapped files while they are mapped.
+// identities finds the Build IDs of mapped files while they are mapped. It is
+// asked by the reader of the rings, and by the one of the mappings alone.
 type identities struct {
-	proc  string
+	proc string
+	keep *keeper // nil: no copies are kept
+
+	mu    sync.Mutex
 	known map[fileKey]knownID
 	vdso  *buildid.ID
 }
+
+// mostKnown bounds what is known of files. When there are more, it is found out
+// again.
+const mostKnown = 1 << 16
 
 // A knownID is an id that was read, and the state of the file then: one that is
 // written over has another.
@@ -36,6 +46,7 @@ type knownID struct {
 	id    buildid.ID
 	ctime unix.Timespec
 	size  int64
+	file  *kept // nil: nobody keeps it
 }
 
 type fileKey struct {
@@ -48,70 +59,169 @@ type fileKey struct {
 // be read.
 func (t *identities) of(m mapping) buildid.ID {
 	if m.name == "[vdso]" {
-		if t.vdso == nil {
-			id, _ := store.RunningVDSO()
-			t.vdso = &id
-		}
-		return *t.vdso
+		return t.ofVDSO()
 	}
 	if m.ino == 0 || !strings.HasPrefix(m.name, "/") || strings.HasPrefix(m.name, "//anon") {
+		t.keep.code(m)
+		return ""
+	}
+	if t.keep.dump(m) {
 		return ""
 	}
 	key := fileKey{m.maj, m.min, m.ino, m.gen, m.name}
+	t.mu.Lock()
 	known, have := t.known[key]
-	now, ok := t.read(m, known, have)
-	if !ok {
-		return ""
+	t.mu.Unlock()
+	if have && t.unchanged(&m, known) {
+		t.keep.again(known.file, m)
+		return known.id
 	}
-	if t.known == nil {
-		t.known = map[fileKey]knownID{}
-	}
-	t.known[key] = now
-	return now.id
-}
-
-// read reads the id of a file: through the mapping itself, or, where that is
-// not allowed or gone, by its name as the process sees it if that is the same
-// file still. What is known of the file is enough if it did not change, or is
-// gone.
-func (t *identities) read(m mapping, known knownID, have bool) (knownID, bool) {
-	dir := filepath.Join(t.proc, strconv.Itoa(m.pid))
-	name := strings.TrimSuffix(m.name, " (deleted)")
-	for i, at := range []string{filepath.Join(dir, "map_files", fmt.Sprintf("%x-%x", m.start, m.end)), filepath.Join(dir, "root") + name, name} {
-		same := &m
-		if i == 0 {
-			same = nil // it is the mapping
-		}
-		if id, ok := t.open(at, same, known, have); ok {
-			return id, true
-		}
-	}
-	return known, have
-}
-
-// open reads the id of a file, if it is the one of m.
-func (t *identities) open(name string, m *mapping, known knownID, have bool) (knownID, bool) {
-	var st unix.Stat_t
-	is := func() bool {
-		return st.Mode&unix.S_IFMT == unix.S_IFREG && (m == nil || st.Ino == m.ino && unix.Major(st.Dev) == m.maj && unix.Minor(st.Dev) == m.min)
-	}
-	if unix.Stat(name, &st) != nil || !is() {
-		return knownID{}, false
-	}
-	if have && st.Ctim == known.ctime && st.Size == known.size {
-		return known, true
-	}
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	f, err := t.open(&m)
 	if err != nil {
-		return knownID{}, false
+		if !have {
+			t.keep.gone(m)
+		}
+		return known.id
 	}
-	defer f.Close()
-	if unix.Fstat(int(f.Fd()), &st) != nil || !is() {
-		return knownID{}, false
-	}
-	id, err := objfile.ReadBuildID(f, st.Size)
+	id, err := objfile.ReadBuildID(f, f.Size)
 	if err != nil {
 		id = "" // it has none
 	}
-	return knownID{id, st.Ctim, st.Size}, true
+	st, fsType, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return id
+	}
+	file := t.keep.offer(m, id, f, &st, fsType)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known == nil || len(t.known) >= mostKnown {
+		t.known = map[fileKey]knownID{}
+	}
+	t.known[key] = knownID{id, st.Ctim, st.Size, file}
+	return id
+}
+
+// given is told of a mapping whose id the kernel gave. Which file it is, it did
+// not.
+func (t *identities) given(m mapping, id buildid.ID) {
+	if t.keep == nil || !strings.HasPrefix(m.name, "/") || id == "" {
+		return
+	}
+	key := fileKey{name: m.name + "\x00" + string(id)}
+	t.mu.Lock()
+	_, have := t.known[key]
+	if !have {
+		if t.known == nil || len(t.known) >= mostKnown {
+			t.known = map[fileKey]knownID{}
+		}
+		t.known[key] = knownID{id: id}
+	}
+	t.mu.Unlock()
+	if have {
+		return
+	}
+	p, err := store.OpenProcess(t.proc, m.pid)
+	if err != nil {
+		t.keep.gone(m)
+		return
+	}
+	defer p.Close()
+	for _, open := range t.ways(p, &m) {
+		f, err := open()
+		if err != nil {
+			continue
+		}
+		st, fsType, err := f.Stat()
+		got, err2 := objfile.ReadBuildID(f, f.Size)
+		if errors.Join(err, err2, p.Same()) == nil && got.Match(id) {
+			t.keep.offer(m, id, f, &st, fsType)
+			return
+		}
+		f.Close()
+	}
+	t.keep.gone(m)
+}
+
+func (t *identities) ofVDSO() buildid.ID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.vdso == nil {
+		id, _ := store.RunningVDSO()
+		t.vdso = &id
+	}
+	return *t.vdso
+}
+
+// unchanged reports whether a file that is known is what it was, or cannot be
+// looked at any more.
+func (t *identities) unchanged(m *mapping, known knownID) bool {
+	dir := filepath.Join(t.proc, strconv.Itoa(m.pid))
+	at := filepath.Join(dir, "map_files", fmt.Sprintf("%x-%x", m.start, m.end))
+	name := strings.TrimSuffix(m.name, " (deleted)")
+	var st unix.Stat_t
+	for _, at := range []string{at, filepath.Join(dir, "root") + name, name} {
+		if unix.Stat(at, &st) == nil && m.is(&st) {
+			return st.Ctim == known.ctime && st.Size == known.size
+		}
+	}
+	// Some file systems show stat another device than the kernel has.
+	if unix.Stat(at, &st) == nil && unix.Major(st.Dev) == 0 && st.Ino == m.ino {
+		return st.Ctim == known.ctime && st.Size == known.size
+	}
+	return true
+}
+
+// is reports whether what stat says of a regular file is of m.
+func (m *mapping) is(st *unix.Stat_t) bool {
+	return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Ino == m.ino && unix.Major(st.Dev) == m.maj && unix.Minor(st.Dev) == m.min
+}
+
+// ways are the ways to what a process has mapped: the mapping itself, where we
+// may use it; its program; the name as it sees it.
+func (t *identities) ways(p *store.Process, m *mapping) []func() (*store.File, error) {
+	name := strings.TrimSuffix(m.name, " (deleted)")
+	return []func() (*store.File, error){
+		func() (*store.File, error) { return p.Mapping(m.start, m.end) },
+		func() (*store.File, error) { return p.InRoot(name) },
+		p.Exe,
+	}
+}
+
+// open opens the file that is mapped: by the process, which is the one that it
+// was before afterwards, else by its name as we see it.
+func (t *identities) open(m *mapping) (*store.File, error) {
+	if p, err := store.OpenProcess(t.proc, m.pid); err == nil {
+		defer p.Close()
+		for i, open := range t.ways(p, m) {
+			f, err := open()
+			if err != nil {
+				continue
+			}
+			st, _, err := f.Stat()
+			if err == nil && (m.is(&st) || i == 0 && t.named(p, m, &st)) && p.Same() == nil {
+				return f, nil
+			}
+			f.Close()
+		}
+	}
+	f, err := store.OpenPath(strings.TrimSuffix(m.name, " (deleted)"))
+	if err != nil {
+		return nil, err
+	}
+	if st, _, err := f.Stat(); err != nil || !m.is(&st) {
+		f.Close()
+		return nil, fs.ErrNotExist
+	}
+	return f, nil
+}
+
+// named reports whether a mapping of a process is m by what the kernel prints
+// of it: btrfs, overlayfs and the like show stat another device.
+func (t *identities) named(p *store.Process, m *mapping, st *unix.Stat_t) bool {
+	if unix.Major(st.Dev) != 0 {
+		return false
+	}
+	path, err := p.MappingPath(m.start, m.end)
+	return err == nil && store.SameName(path, m.name)
 }

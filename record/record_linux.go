@@ -679,6 +679,13 @@ func (r *recorder) run(ctx context.Context, out *os.File) error {
 	}
 	if !r.o.NoBuildID {
 		r.ids = &identities{proc: "/proc"}
+		if r.o.Copies.Dir != "" {
+			if r.ids.keep, err = newKeeper(r.o.Copies, room()/2); err != nil {
+				return err
+			}
+			r.ids.keep.start()
+			defer func() { r.stats.Copies = r.ids.keep.finish() }()
+		}
 	}
 	if err := r.begin(out); err != nil {
 		return err

@@ -27,6 +27,7 @@ type sink struct {
 	// kernelIDs: the kernel was asked for build ids. If it was not, a mapping
 	// that is marked as having one has none: somebody else asked.
 	kernelIDs bool
+	ours      bool // the records that are taken are not the kernel's, but ours
 
 	tmp []byte
 	end int64 // of the data, once it is known
@@ -147,7 +148,7 @@ func (s *sink) mmap2(rec []byte) (changed []byte) {
 	}
 	misc := binary.NativeEndian.Uint16(rec[4:])
 	mode := misc & perfdata.MiscCPUModeMask
-	if misc&perfdata.MiscMmapBuildID != 0 && !s.kernelIDs {
+	if misc&perfdata.MiscMmapBuildID != 0 && !s.kernelIDs && !s.ours {
 		misc &^= perfdata.MiscMmapBuildID
 		rec = slices.Clone(rec)
 		binary.NativeEndian.PutUint16(rec[4:], misc)
@@ -155,17 +156,17 @@ func (s *sink) mmap2(rec []byte) (changed []byte) {
 	}
 	if misc&perfdata.MiscMmapBuildID != 0 {
 		n := min(int(rec[mmapUnion]), 20)
-		s.table.add(mode, string(name), buildid.ID(rec[mmapUnion+4:mmapUnion+4+n]))
+		id := buildid.ID(rec[mmapUnion+4 : mmapUnion+4+n])
+		s.table.add(mode, string(name), id)
+		if mode == perfdata.CPUModeUser && !s.ours {
+			s.ids.given(mapped(rec, string(name)), id)
+		}
 		return nil
 	}
-	if mode != perfdata.CPUModeUser || binary.NativeEndian.Uint32(rec[mmapProt:])&protExec == 0 {
+	if s.ours || mode != perfdata.CPUModeUser || binary.NativeEndian.Uint32(rec[mmapProt:])&protExec == 0 {
 		return changed
 	}
-	u64 := func(at int) uint64 { return binary.NativeEndian.Uint64(rec[at:]) }
-	id := s.ids.of(mapping{
-		pid: int(int32(binary.NativeEndian.Uint32(rec[mmapPID:]))), start: u64(mmapStart), end: u64(mmapStart) + u64(mmapLen), name: string(name),
-		maj: binary.NativeEndian.Uint32(rec[mmapUnion:]), min: binary.NativeEndian.Uint32(rec[mmapUnion+4:]), ino: u64(mmapUnion + 8), gen: u64(mmapUnion + 16),
-	})
+	id := s.ids.of(mapped(rec, string(name)))
 	if id == "" {
 		return changed
 	}
@@ -178,7 +179,18 @@ func (s *sink) mmap2(rec []byte) (changed []byte) {
 	return out
 }
 
+// mapped returns what a PERF_RECORD_MMAP2 without a Build ID says.
+func mapped(rec []byte, name string) mapping {
+	u64 := func(at int) uint64 { return binary.NativeEndian.Uint64(rec[at:]) }
+	return mapping{
+		pid: int(int32(binary.NativeEndian.Uint32(rec[mmapPID:]))), start: u64(mmapStart), end: u64(mmapStart) + u64(mmapLen), name: name,
+		maj: binary.NativeEndian.Uint32(rec[mmapUnion:]), min: binary.NativeEndian.Uint32(rec[mmapUnion+4:]), ino: u64(mmapUnion + 8), gen: u64(mmapUnion + 16),
+	}
+}
+
 const protExec = 4
+
+func native32(b []byte) uint32 { return binary.NativeEndian.Uint32(b) }
 
 // write writes records of which nothing is to be found out any more.
 func (s *sink) write(b []byte) error {
@@ -192,7 +204,11 @@ func (s *sink) write(b []byte) error {
 }
 
 // emit takes one record that we wrote.
-func (s *sink) emit(rec []byte) error { return s.take(rec, nil) }
+func (s *sink) emit(rec []byte) error {
+	s.ours = true
+	defer func() { s.ours = false }()
+	return s.take(rec, nil)
+}
 
 // checkpoint makes what there is by now a recording that can be read.
 func (s *sink) checkpoint() error {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A BuildIDCache is a tree in the layout of perf's ~/.debug, which stock perf
@@ -28,6 +29,8 @@ import (
 // tree at once: no file is seen before it is whole.
 type BuildIDCache struct {
 	dir string
+
+	from, to time.Time // see During; zero: any time
 }
 
 // Cache returns the cache in dir, which need not exist.
@@ -149,11 +152,14 @@ func linked(root *os.Root, hex string, s *search) []string {
 	return at
 }
 
-// perfMap opens the perf map that an archive brought. Only the number of the
+// perfMap opens the perf map that a recorder or an archive brought. Only the number of the
 // process ties it to a recording.
 func (c *BuildIDCache) perfMap(root *os.Root, s *search) (*File, error) {
 	if s.key.PID <= 0 {
 		return nil, s.err(c.dir)
+	}
+	if f := c.openKept(root, s); f != nil {
+		return f, nil
 	}
 	at := fmt.Sprintf("%s/perf-%d.map", mapDir, s.key.PID)
 	f, err := openInTree(root, at)
@@ -169,9 +175,12 @@ func (c *BuildIDCache) perfMap(root *os.Root, s *search) (*File, error) {
 // and a hash.
 var dumpName = regexp.MustCompile(`^([0-9]{1,10})-[0-9a-f]{16}\.dump$`)
 
-// jitDump opens the jitdump that an archive brought. As of a perf map, only the
+// jitDump opens the jitdump that a recorder or an archive brought. As of a perf map, only the
 // number of the process ties it to a recording. Two cannot be told apart.
 func (c *BuildIDCache) jitDump(root *os.Root, s *search) (*File, error) {
+	if f := c.openKept(root, s); f != nil {
+		return f, nil
+	}
 	names, err := readDirNames(root, mapDir)
 	s.note(c.dir+"/"+mapDir, err)
 	names = slices.DeleteFunc(names, func(name string) bool {

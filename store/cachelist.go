@@ -151,7 +151,7 @@ func (l *lister) own() {
 		if strings.HasPrefix(name, "perf-") && strings.HasSuffix(name, ".map") {
 			l.file(Entry{Path: "/tmp/" + name, Kind: PerfMap, File: path.Join(mapDir, name)})
 		}
-		if dumpName.MatchString(name) {
+		if dumpName.MatchString(name) || keptDump.MatchString(name) {
 			l.file(Entry{Path: name, Kind: JITDump, File: path.Join(mapDir, name)})
 		}
 	}

@@ -339,6 +339,9 @@ func (w *treeWriter) copy(ctx context.Context, k Key, f *File, want string) (nam
 			w.root.Remove(tmp)
 		}
 	}()
+	if want == "" && k.ID != "" && clone(t, f) {
+		return tmp, "", w.seal(k, f, t, f.Size)
+	}
 	h := sha256.New()
 	src := &ctxReader{ctx, io.NewSectionReader(f, 0, f.Size)}
 	out := &sparse{f: t}
@@ -352,29 +355,31 @@ func (w *treeWriter) copy(ctx context.Context, k Key, f *File, want string) (nam
 	if n != f.Size {
 		return "", "", &RefusedError{Path: f.Origin, Reason: Changed, Why: fmt.Sprintf("%d bytes could be read; it had %d", n, f.Size)}
 	}
-	if err := f.Unchanged(); err != nil {
-		return "", "", &RefusedError{Path: f.Origin, Reason: Changed, Why: "changed while it was read"}
-	}
 	sum = hex.EncodeToString(h.Sum(nil))
 	if want != "" && sum != want {
 		return "", "", &RefusedError{Path: f.Origin, Reason: Malformed, Why: "its sha256 is " + sum + "; " + want + " is wanted"}
 	}
+	return tmp, sum, w.seal(k, f, t, n)
+}
+
+// seal verifies t, the copy of n bytes of f, and makes it durable.
+func (w *treeWriter) seal(k Key, f *File, t *os.File, n int64) error {
+	if err := f.Unchanged(); err != nil {
+		return &RefusedError{Path: f.Origin, Reason: Changed, Why: "changed while it was read"}
+	}
 	if err := verify(&File{ReaderAt: t, Size: n, Origin: f.Origin}, k); err != nil {
-		return "", "", err
+		return err
 	}
 	if err := t.Chmod(mode(k.Kind, f)); err != nil {
-		return "", "", err
+		return err
 	}
-	if err := t.Sync(); err != nil {
-		return "", "", err
-	}
-	return tmp, sum, nil
+	return t.Sync()
 }
 
 // mode returns the mode of a copy. Kernel addresses are the owner's alone; an
 // object is as open as its original, and not set-uid.
 func mode(k Kind, f *File) fs.FileMode {
-	if k == Kallsyms || k == VDSO || f.Info == nil {
+	if k == Kallsyms || k == VDSO || k == PerfMap || k == JITDump || f.Info == nil {
 		return 0o600
 	}
 	return f.Info.Mode().Perm()&0o755 | 0o400

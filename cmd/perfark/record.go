@@ -151,7 +151,8 @@ func (c *recordCmd) addSampleFlags(cmd *cobra.Command) {
 	addSwitch(fs, &c.bpf, "no-bpf-event", "", true, "do not record BPF programs")
 	fs.StringVarP(&c.clock, "clockid", "k", "", "take the times of `CLOCK`: mono, raw, real, boot, tai")
 	addSwitch(fs, &c.buildIDs, "no-buildid", "B", true, "take no Build IDs")
-	addSwitch(fs, &c.cache, "no-buildid-cache", "N", true, "accepted as perf has it: files are never copied to ~/.debug")
+	addSwitch(fs, &c.cache, "no-buildid-cache", "N", true, "do not copy files that will not be there later to the cache of --buildid-dir")
+	c.addCopyFlags(fs)
 	addSwitch(fs, &c.allIDs, "buildid-all", "", false, "accepted as perf has it: Build IDs are taken of all that is mapped")
 	addSwitch(fs, &c.o.KernelIDs, "buildid-mmap", "", false, "ask the kernel for Build IDs too, which perf 6.1 recording beside it dies of")
 	addSwitch(fs, &c.boundary, "timestamp-boundary", "", false, "accepted as perf has it: the times of the first and last sample are always noted")
@@ -201,6 +202,7 @@ func (c *recordCmd) run(ctx context.Context) error {
 	// The file has to be completed, however long that takes; the second signal
 	// ends the process in any case.
 	patient.Store(true)
+	c.copies()
 	st, err := record.Run(ctx, out.f, c.o, c.note)
 	if err != nil {
 		out.discard(st)
@@ -231,6 +233,7 @@ func (c *recordCmd) note(format string, args ...any) {
 
 // losses says what is not in the recording.
 func (c *recordCmd) losses(st *record.Stats) {
+	defer c.kept(st)
 	if st.Lost > 0 {
 		c.notef("%d of %d samples were lost: the buffers were full; a larger -m, a lower -F, or -z without a high level help", st.Lost, st.Lost+st.Samples)
 	}

@@ -91,8 +91,9 @@ func (a *app) openSources(ctx context.Context, f *perfdata.File, res *session.Re
 	open, closed := a.caches(owner)
 	s.elsewhere = closed
 	var caches []store.Source
+	from, to := recordedDuring(f, recorded)
 	for _, dir := range open {
-		caches = append(caches, store.Cache(dir))
+		caches = append(caches, store.Cache(dir).During(from, to))
 	}
 	list = append(list, cachedKallsyms{store.Multi(caches...), s.sameHost}, store.Host(o))
 	list = append(list, caches...)
@@ -107,6 +108,21 @@ func (a *app) openSources(ctx context.Context, f *perfdata.File, res *session.Re
 		s.Source = store.Doubted(s.Source, "", o.Recorded)
 	}
 	return s, nil
+}
+
+// recordedDuring returns when a recording that ended at a time, zero if that is
+// not known, was made: what recorders wrote down of processes' code meanwhile
+// is of its processes. It began before its first sample, and its file may have
+// been written to before all was copied.
+func recordedDuring(f *perfdata.File, ended time.Time) (from, to time.Time) {
+	if ended.IsZero() {
+		return time.Time{}, time.Now()
+	}
+	const around = time.Minute
+	if t, ok := f.SampleTime(); ok && t.Last >= t.First {
+		from = ended.Add(-time.Duration(min(t.Last-t.First, math.MaxInt64/2)) - around)
+	}
+	return from, ended.Add(around)
 }
 
 // debugDirectories returns the directories of debug files: those of
