@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -30,6 +31,8 @@ type mapping struct {
 type identities struct {
 	proc string
 	keep *keeper // nil: no copies are kept
+
+	opened atomic.Uint64 // files that were, as they were not known
 
 	mu    sync.Mutex
 	known map[fileKey]knownID
@@ -76,6 +79,7 @@ func (t *identities) of(m mapping) buildid.ID {
 		t.keep.again(known.file, m)
 		return known.id
 	}
+	t.opened.Add(1)
 	f, err := t.open(&m)
 	if err != nil {
 		if !have {

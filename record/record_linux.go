@@ -677,6 +677,10 @@ func (r *recorder) run(ctx context.Context, out *os.File) error {
 	if r.smaller {
 		r.note("the buffers have %d pages, not %d: more may not be locked; raise kernel.perf_event_mlock_kb, or have CAP_IPC_LOCK", r.o.Pages, pages)
 	}
+	var side *side
+	if !r.o.NoBuildID {
+		side = r.openSide()
+	}
 	if !r.o.NoBuildID {
 		r.ids = &identities{proc: "/proc"}
 		if r.o.Copies.Dir != "" {
@@ -686,6 +690,8 @@ func (r *recorder) run(ctx context.Context, out *os.File) error {
 			r.ids.keep.start()
 			defer func() { r.stats.Copies = r.ids.keep.finish() }()
 		}
+		side.start(r.ids)
+		defer side.end()
 	}
 	if err := r.begin(out); err != nil {
 		return err

@@ -1,0 +1,188 @@
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/perfark/perfark/perfdata"
+)
+
+// A side sees mappings as soon as they are made, in rings of its own that wake
+// it with each record: the rings of the recording are read twice a second, when
+// a short process is gone, and with it what it had mapped. What it sees is not
+// recorded; the identities of the files are known then. (perf has such a thread
+// for BPF programs.)
+//
+// A reader that is told of nothing new pauses before it reads on, so that a
+// storm of processes that are all the same costs little.
+type side struct {
+	ids   *identities
+	rings []*ring
+	fds   []int
+	epoll int
+	stop  int // an eventfd
+	work  sync.WaitGroup
+	buf   []byte
+}
+
+const (
+	sidePages = 16
+
+	sideFirst = 200 * time.Microsecond // the first pause
+	sideLast  = 10 * time.Millisecond  // and the longest
+)
+
+// openSide opens the events of a side on the targets of the recording; nil if
+// that is not allowed, or there are too many: mappings are then seen later.
+func (r *recorder) openSide() *side {
+	if n := len(r.tids) * len(r.cpus); n > room()/2 {
+		return nil
+	}
+	a := perfdata.Attr{
+		Type: perfdata.TypeSoftware, Config: swDummy, Size: attrSize, WakeupEvents: 1, // byte
+		Flags: perfdata.FlagMmap | perfdata.FlagMmap2 | perfdata.FlagWatermark | perfdata.FlagExcludeKernel | perfdata.FlagExcludeHV,
+	}
+	if !r.o.NoInherit {
+		a.Flags |= perfdata.FlagInherit
+	}
+	if !r.o.hasCPU() && !r.o.hasTask() {
+		a.Flags |= perfdata.FlagDisabled | perfdata.FlagEnableOnExec
+	}
+	s := &side{epoll: -1, stop: -1}
+	if err := s.open(&a, r.tids, r.cpus); err != nil {
+		s.close()
+		return nil
+	}
+	return s
+}
+
+func (s *side) open(a *perfdata.Attr, tids, cpus []int) (err error) {
+	if s.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return err
+	}
+	if s.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return err
+	}
+	if err := s.watch(s.stop); err != nil {
+		return err
+	}
+	for _, cpu := range cpus {
+		first := -1
+		for _, tid := range tids {
+			fd, err := openCounter(a, tid, cpu, -1, 0)
+			if err == unix.ESRCH {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			s.fds = append(s.fds, fd)
+			if first < 0 || cpu < 0 {
+				first = fd
+				m, err := mapRing(fd, sidePages, false)
+				if err != nil {
+					return err
+				}
+				s.rings = append(s.rings, m)
+			} else if err := (&counter{fd: fd}).output(first); err != nil {
+				return err
+			}
+			if err := s.watch(fd); err != nil {
+				return err
+			}
+		}
+	}
+	if len(s.rings) == 0 {
+		return fmt.Errorf("no target: %w", unix.ESRCH)
+	}
+	return nil
+}
+
+func (s *side) watch(fd int) error {
+	return unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
+}
+
+// start begins to read, for ids, until end is called.
+func (s *side) start(ids *identities) {
+	if s == nil {
+		return
+	}
+	s.ids = ids
+	s.work.Go(s.loop)
+}
+
+// end ends the reading.
+func (s *side) end() {
+	if s == nil {
+		return
+	}
+	unix.Write(s.stop, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	s.work.Wait()
+	s.close()
+}
+
+func (s *side) close() {
+	for _, m := range s.rings {
+		m.close()
+	}
+	for _, fd := range append(s.fds, s.epoll, s.stop) {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+}
+
+func (s *side) loop() {
+	events := make([]unix.EpollEvent, 16)
+	pause := time.Duration(0)
+	for {
+		n, err := unix.EpollWait(s.epoll, events, -1)
+		if err != nil && err != unix.EINTR {
+			return
+		}
+		for _, ev := range events[:max(n, 0)] {
+			if int(ev.Fd) == s.stop {
+				return
+			}
+			if ev.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+				unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, int(ev.Fd), nil)
+			}
+		}
+		before := s.ids.opened.Load()
+		for _, m := range s.rings {
+			m.read(s.take)
+		}
+		if s.ids.opened.Load() != before {
+			pause = 0
+			continue
+		}
+		pause = min(max(2*pause, sideFirst), sideLast)
+		time.Sleep(pause)
+	}
+}
+
+// take reads records. A mapping is looked up, and with that known.
+func (s *side) take(first, second []byte) error {
+	s.buf = append(append(s.buf[:0], first...), second...)
+	for b := s.buf; len(b) >= 8; {
+		size := recordSize(b)
+		if size < 8 || size > len(b) {
+			break
+		}
+		rec := b[:size]
+		b = b[size:]
+		if perfdata.Type(native32(rec)) != perfdata.RecordMmap2 || size <= mmapName ||
+			binary.NativeEndian.Uint16(rec[4:])&perfdata.MiscCPUModeMask != perfdata.CPUModeUser || native32(rec[mmapProt:])&protExec == 0 {
+			continue
+		}
+		if name, _, ok := bytes.Cut(rec[mmapName:], []byte{0}); ok {
+			s.ids.of(mapped(rec, string(name)))
+		}
+	}
+	return nil
+}
