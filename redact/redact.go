@@ -47,14 +47,6 @@ func New(ctx context.Context, f *perfdata.File, p Policy) (*Redactor, error) {
 	}
 	if p.Hosts == Mask {
 		r.addHost(f.Hostname())
-		for _, h := range p.HostNames {
-			r.addHost(h)
-		}
-	}
-	if p.Users == Mask {
-		for _, u := range p.UserNames {
-			r.addUser(u, "")
-		}
 	}
 	r.tracing, _ = f.Tracing() // what stands before a defect is enough
 	var seen []string
@@ -74,6 +66,16 @@ func New(ctx context.Context, f *perfdata.File, p Policy) (*Redactor, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if p.Hosts == Mask {
+		for _, h := range p.HostNames {
+			r.addHost(h)
+		}
+	}
+	if p.Users == Mask {
+		for _, u := range p.UserNames {
+			r.addUser(u, "")
+		}
 	}
 	all := strings.ToLower(strings.Join(seen, "\n"))
 	r.names.used = func(p string) bool { return strings.Contains(all, p) }

@@ -103,3 +103,32 @@ func (r *Redactor) SearchRecords(ctx context.Context, f *perfdata.File) ([]Found
 func (r *Redactor) Kept() (stacks, raw, objects bool) {
 	return r.p.Stacks == Keep, r.p.Raw == Keep, r.p.Objects == Keep
 }
+
+// SearchStream looks for the names in what r yields, to its end.
+func (r *Redactor) SearchStream(ctx context.Context, rd io.Reader) ([]Found, error) {
+	var out []Found
+	buf := make([]byte, lead+window)
+	have, seen := 0, int64(-1)
+	for off := int64(0); ; {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		n, err := io.ReadFull(rd, buf[have:])
+		b := buf[:have+n]
+		for _, x := range r.found(b, "") {
+			if at := off + x.Offset; at > seen && len(out) < maxFound {
+				seen = at
+				out = append(out, Found{x.Name, fmt.Sprintf("offset %#x", at), at})
+			}
+		}
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return out, nil
+		}
+		if err != nil {
+			return out, err
+		}
+		keep := min(lead, len(b))
+		off += int64(len(b) - keep)
+		have = copy(buf, b[len(b)-keep:])
+	}
+}

@@ -257,10 +257,11 @@ func (d *dictionary) edits(b []byte, off int64, home bool) []edit {
 	return out
 }
 
-// fitWord is the pseudonym of w in n bytes. That of a path keeps the path.
+// fitWord is the pseudonym of w in n bytes. That of a home directory keeps the
+// path.
 func fitWord(w *word, n int) string {
 	i := strings.LastIndexByte(w.old, '/')
-	if i < 0 || i+1 >= n {
+	if w.kind != kindUser || i < 0 || i+1 >= n {
 		return fit(w.new, n)
 	}
 	return w.old[:i+1] + fit(w.new[strings.LastIndexByte(w.new, '/')+1:], n-i-1)

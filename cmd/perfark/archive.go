@@ -209,6 +209,9 @@ func (c *archiveCmd) plan(ctx context.Context, in *input, name string, o archive
 	} else if o.Host != nil && o.Host.Name != "" {
 		o.Host.OS = c.hostOS()
 	}
+	if in.hidden != nil {
+		o.Host, o.OtherHost, o.Command, o.Index = nil, "", "perfark archive", false
+	}
 	m := c.meter("reading "+name, 0)
 	o.Progress = func(done, total int64, what string) { m.Set(what); m.At(done, total) }
 	so := session.Options{Workers: c.workers, Keep: session.KeepStacks}
@@ -219,15 +222,24 @@ func (c *archiveCmd) plan(ctx context.Context, in *input, name string, o archive
 		return nil, err
 	}
 	limitMemory()
-	src, err := c.openSources(ctx, in.File, res, in.uid)
+	src, err := c.openSources(ctx, in.recorded(), res, in.uid)
 	if err != nil {
 		return nil, err
 	}
-	o.Source, o.Elsewhere, o.Caller = in.sources(src), src.elsewhere, caller()
+	o.Source = in.sources(src)
+	if in.hidden == nil {
+		o.Elsewhere, o.Caller = src.elsewhere, caller()
+	}
 	p, err := archive.NewPlan(ctx, res, o)
 	if err != nil {
 		src.Close()
 		return nil, err
+	}
+	if in.hidden != nil {
+		for i := range p.Missing {
+			m := &p.Missing[i]
+			m.Detail, m.Hint = in.hidden.r.Text(m.Detail), in.hidden.r.Text(m.Hint)
+		}
 	}
 	return &plan{p, res, src}, nil
 }

@@ -22,6 +22,7 @@ type input struct {
 	*perfdata.File
 	bundle  *archive.Archive // that the recording is in; nil if it is in none
 	uid     int              // owner of the file, -1 if unknown
+	hidden  *hidden          // of a redacted recording: where it comes from; else nil
 	closers []io.Closer
 }
 
@@ -37,9 +38,21 @@ func (in *input) Close() error {
 	return errors.Join(errs...)
 }
 
+// recorded returns the recording as it was made: what it says of its host is
+// true there alone.
+func (in *input) recorded() *perfdata.File {
+	if in.hidden != nil {
+		return in.hidden.original.File
+	}
+	return in.File
+}
+
 // sources returns src behind the objects of the bundle the recording is in,
 // and behind what perf record --kcore put beside it.
 func (in *input) sources(src store.Source) store.Source {
+	if in.hidden != nil {
+		return in.hidden.sourceOf(src)
+	}
 	var list []store.Source
 	if in.bundle != nil {
 		list = append(list, in.bundle)

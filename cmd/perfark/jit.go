@@ -18,7 +18,7 @@ import (
 func (a *app) lazyFiles(ctx context.Context, in *input, o *session.Options) (done func()) {
 	var open *sources
 	src := sync.OnceValue(func() store.Source {
-		s, err := a.openSources(ctx, in.File, &session.Result{}, in.uid)
+		s, err := a.openSources(ctx, in.recorded(), &session.Result{}, in.uid)
 		if err != nil {
 			return store.Multi()
 		}

@@ -28,6 +28,7 @@ var commands = []func(*app) *cobra.Command{
 	newRecordCmd,
 	newCaptureCmd,
 	newArchiveCmd,
+	newRedactCmd,
 	newVerifyCmd,
 	newUnpackCmd,
 	newBuildIDListCmd,
