@@ -196,6 +196,8 @@ type plan struct {
 	*archive.Plan
 	res *session.Result
 	src *sources
+
+	hidden bool // of a redacted recording
 }
 
 // Close closes the plan and its sources.
@@ -241,7 +243,7 @@ func (c *archiveCmd) plan(ctx context.Context, in *input, name string, o archive
 			m.Detail, m.Hint = in.hidden.r.Text(m.Detail), in.hidden.r.Text(m.Hint)
 		}
 	}
-	return &plan{p, res, src}, nil
+	return &plan{p, res, src, in.hidden != nil}, nil
 }
 
 // pack writes the archive of a plan. If there is nothing to write it says what
@@ -629,7 +631,7 @@ func (c *archiveCmd) printPacked(out string, format archive.Format, r *archive.R
 			if f.Slim {
 				slim++
 			}
-			if f.Slim && !c.slim {
+			if f.Slim && !c.slim && !pl.hidden {
 				c.notef("%s: only a slim copy was found, made for another archive: code and lines may be missing", f.Origin)
 			}
 			if f.Whole > 0 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/perfark/perfark/archive"
 	"github.com/perfark/perfark/record"
+	"github.com/perfark/perfark/redact"
 )
 
 // A captureCmd is a run of perfark capture.
@@ -28,6 +29,8 @@ type captureCmd struct {
 	duration durationValue
 	keepData bool
 	remote   remoteFlags
+	redact   redactFlags
+	policy   *redact.Policy // nil: nothing is redacted
 }
 
 func newCaptureCmd(a *app) *cobra.Command {
@@ -73,6 +76,9 @@ the signal that cut a COMMAND or --duration short; 0 without either; 2 wrong usa
 	fs.Var(&c.duration, "duration", "end the recording after `TIME`, such as 20s or 5m")
 	fs.BoolVar(&c.keepData, "keep-data", false, "leave the recording too, as FILE with .data for .perfark")
 	c.remote.addFlags(fs)
+	fs.StringVar(&c.redact.policy, "redact", "", "leave out names of hosts, users and arguments by `POLICY`: default, strict, or a file, see perfark redact")
+	fs.Lookup("redact").NoOptDefVal = "default"
+	c.redact.addFlags(fs)
 	c.rec.addTargetFlags(cmd)
 	c.rec.addSampleFlags(cmd)
 	c.rec.addBufferFlags(cmd)
@@ -104,6 +110,9 @@ func (c *captureCmd) prepare() error {
 	if _, err := c.arc.planOptions(""); err != nil {
 		return err
 	}
+	if err := c.hiding(); err != nil {
+		return err
+	}
 	c.arc.again = "perfark"
 	for _, arg := range o.Cmdline[1:] {
 		c.arc.again += " " + shellQuote(arg)
@@ -125,7 +134,7 @@ func (c *captureCmd) run(ctx context.Context) error {
 	case out == "-" && (c.json || c.keepData):
 		return usagef("-o -: want a file with --json or --keep-data")
 	case out == "":
-		out = freeName("", bundleName(time.Now()), archive.Bundle.Ext())
+		out = freeName("", c.bundleName(time.Now()), archive.Bundle.Ext())
 	}
 	where := os.TempDir()
 	if out != "-" {
@@ -220,7 +229,14 @@ func (c *captureCmd) pack(ctx context.Context, w *window) (*archive.Result, erro
 	if err != nil {
 		return nil, err
 	}
-	if o.Data, err = c.arc.rawData(w.data, in, true); err != nil {
+	if c.policy != nil {
+		if in, err = c.conceal(ctx, in, *c.policy, w.data+".redacted"); err != nil {
+			return nil, err
+		}
+		defer os.Remove(w.data + ".redacted")
+		defer in.Close()
+		o.Data = in.hidden.data
+	} else if o.Data, err = c.arc.rawData(w.data, in, true); err != nil {
 		return nil, err
 	}
 	pl, err := c.arc.plan(ctx, in, "the recording", o)
@@ -232,6 +248,15 @@ func (c *captureCmd) pack(ctx context.Context, w *window) (*archive.Result, erro
 	r, err := c.arc.pack(ctx, pl, w.bundle, w.pack)
 	if err != nil {
 		return nil, err
+	}
+	if in.hidden != nil {
+		if err := c.searchBundle(ctx, in.hidden, w.bundle); err != nil {
+			os.Remove(w.bundle)
+			return nil, err
+		}
+		if err := in.hidden.kept(w.bundle); err != nil {
+			c.notef("%s", err)
+		}
 	}
 	name := w.bundle
 	if c.output == "-" {
@@ -268,6 +293,30 @@ func (c *captureCmd) toStdout(w *window) error {
 	defer f.Close()
 	_, err = io.Copy(c.out, f)
 	return err
+}
+
+// hiding reads what is to be redacted.
+func (c *captureCmd) hiding() error {
+	switch {
+	case c.redact.policy == "" && c.redact.given():
+		return usagef("want --redact with what says how it is done")
+	case c.redact.policy == "":
+		return nil
+	case c.keepData:
+		return usagef("--keep-data would leave the recording as it was before --redact; perfark unpack takes the redacted one out of the bundle")
+	}
+	p, err := c.redact.read()
+	c.policy = &p
+	return err
+}
+
+// bundleName returns the name of a bundle, which has that of this host in it
+// unless that is to be redacted.
+func (c *captureCmd) bundleName(now time.Time) string {
+	if c.policy != nil && c.policy.Hosts != redact.Keep {
+		return bundleNameOf("capture", now)
+	}
+	return bundleName(now)
 }
 
 // bundleName returns the name of a bundle of this host, without its end, of a

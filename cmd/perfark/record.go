@@ -18,6 +18,7 @@ import (
 
 	"github.com/perfark/perfark/internal/escape"
 	"github.com/perfark/perfark/record"
+	"github.com/perfark/perfark/redact"
 )
 
 // A process that was started to be recorded becomes the program that it is
@@ -59,6 +60,7 @@ type recordCmd struct {
 	cache, inherit, samples, bpf, buildIDs bool
 	allIDs                                 bool
 	boundary                               bool
+	keepCmdline                            bool
 }
 
 func newRecordCmd(a *app) *cobra.Command {
@@ -155,6 +157,7 @@ func (c *recordCmd) addSampleFlags(cmd *cobra.Command) {
 	c.addCopyFlags(fs)
 	addSwitch(fs, &c.allIDs, "buildid-all", "", false, "accepted as perf has it: Build IDs are taken of all that is mapped")
 	addSwitch(fs, &c.o.KernelIDs, "buildid-mmap", "", false, "ask the kernel for Build IDs too, which perf 6.1 recording beside it dies of")
+	fs.BoolVar(&c.keepCmdline, "keep-cmdline", false, "note the command line as it is: without it passwords, tokens and keys in it become ***")
 	addSwitch(fs, &c.boundary, "timestamp-boundary", "", false, "accepted as perf has it: the times of the first and last sample are always noted")
 }
 
@@ -253,7 +256,9 @@ func (c *recordCmd) losses(st *record.Stats) {
 func (c *recordCmd) options() error {
 	o := &c.o
 	o.Version = version()
-	o.Cmdline = commandLine()
+	if o.Cmdline = commandLine(); !c.keepCmdline {
+		o.Cmdline = redact.Args(o.Cmdline)
+	}
 	o.NoPeriod = *c.periodGiven && !o.AlwaysPeriod
 	o.NoTime = !c.time
 	o.NoInherit, o.NoSamples, o.NoBPF, o.NoBuildID = !c.inherit, !c.samples, !c.bpf, !c.buildIDs

@@ -574,3 +574,8 @@ func (h *hidden) sourceOf(src store.Source) store.Source {
 	}
 	return h.r.Source(h.original.sources(src))
 }
+
+// given reports whether there is something but a policy.
+func (r *redactFlags) given() bool {
+	return len(r.rules)+len(r.also)+len(r.allow) > 0 || r.stacks+r.objects+r.key != ""
+}
