@@ -338,23 +338,27 @@ func (t *TraceFormat) AppendFields(dst, raw []byte) []byte {
 		}
 		dst = append(dst, f.Name...)
 		dst = append(dst, '=')
-		b := t.bytes(raw, f)
-		switch {
-		case b == nil:
-			dst = append(dst, '?')
-		case f.String:
-			dst = append(dst, untilNUL(b)...)
-		case f.Array || f.Dynamic:
-			dst = t.appendArray(dst, b, f)
-		case strings.Contains(f.Type, "*") || f.Size == 8 && !f.Signed && strings.Contains(f.Type, "long") && len(b) == 8 && t.integer(b, false)>>48 != 0:
-			dst = strconv.AppendUint(append(dst, "0x"...), t.integer(b, false), 16)
-		case f.Signed:
-			dst = strconv.AppendInt(dst, int64(t.integer(b, true)), 10)
-		default:
-			dst = strconv.AppendUint(dst, t.integer(b, false), 10)
-		}
+		dst = t.AppendField(dst, raw, f)
 	}
 	return dst
+}
+
+// AppendField appends the value of a field of t, as it is in raw data.
+func (t *TraceFormat) AppendField(dst, raw []byte, f *TraceField) []byte {
+	b := t.bytes(raw, f)
+	switch {
+	case b == nil:
+		return append(dst, '?')
+	case f.String:
+		return append(dst, untilNUL(b)...)
+	case f.Array || f.Dynamic:
+		return t.appendArray(dst, b, f)
+	case strings.Contains(f.Type, "*") || f.Size == 8 && !f.Signed && strings.Contains(f.Type, "long") && len(b) == 8 && t.integer(b, false)>>48 != 0:
+		return strconv.AppendUint(append(dst, "0x"...), t.integer(b, false), 16)
+	case f.Signed:
+		return strconv.AppendInt(dst, int64(t.integer(b, true)), 10)
+	}
+	return strconv.AppendUint(dst, t.integer(b, false), 10)
 }
 
 func (t *TraceFormat) appendArray(dst, b []byte, f *TraceField) []byte {

@@ -191,7 +191,9 @@ type Extra struct {
 	BranchFlags  uint64 // the bits of perf_branch_entry behind from and to
 	BranchCycles uint16 // since the branch before; 0: unknown
 
-	Text string // what the data of a tracepoint says; bytes
+	// What the data of a tracepoint says, and each behind a NUL the values of
+	// those of its fields that were asked for; bytes.
+	Text string
 }
 
 // Lost counts what the profile lacks.

@@ -85,7 +85,7 @@ func (b *builder) dim(k Key) dim {
 				values[i] = f.End - f.Start
 			}
 		}
-		d.codes = rankValues(values, true)
+		d.codes = rankValues(values, false)
 	case Socket:
 		d.codes = make([]int32, b.cpus+1)
 		for i := range d.codes {

@@ -101,7 +101,7 @@ func (b *builder) extraDim(d *dim) {
 	case Cgroup:
 		name(b.cgroup)
 	case Trace:
-		name(func(e *profile.Extra) string { return cmp.Or(e.Text, "N/A") })
+		name(func(e *profile.Extra) string { return cmp.Or(traceText(e), "N/A") })
 	case Time:
 		value(false, func(e *profile.Extra) uint64 { return e.Time })
 	case CodePageSize:
@@ -151,7 +151,11 @@ func (b *builder) extraDim(d *dim) {
 	case Blocked:
 		name(src(memBlocked))
 	default:
-		d.codes = make([]int32, len(p.Extras)+1)
+		values := make([]string, len(p.Extras)+1)
+		for i := range p.Extras {
+			values[i+1] = fieldText(&p.Extras[i], d.key.field())
+		}
+		d.codes = rankFields(values)
 	}
 }
 

@@ -130,7 +130,7 @@ func (r *Report) Tables() []*Table {
 			Group:   len(g.Members) > 1,
 			Forced:  g.Forced,
 			Name:    g.Name,
-			Columns: columns,
+			Columns: o.columnsOf(columns, g.Members[0]),
 			Totals:  make([]Count, len(g.Members)),
 			Shown:   make([]Count, len(g.Members)),
 		}

@@ -21,6 +21,11 @@ type tier struct {
 	code int32
 }
 
+// tiered reports whether a table is a tree of its keys.
+func (t *Table) tiered() bool {
+	return t.b.o.Hierarchy && slices.ContainsFunc(t.visible(), func(k Key) bool { return !k.counts() })
+}
+
 // levels returns the hierarchy of a table, and a table with a row for each
 // level. Rows of one level are in the order of what is counted, and of their
 // key.

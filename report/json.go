@@ -95,7 +95,7 @@ func (j *jsonWriter) table() error {
 		h.Totals = append(h.Totals, jsonCount(c))
 	}
 	for _, k := range t.Columns {
-		h.Columns = append(h.Columns, k.String())
+		h.Columns = append(h.Columns, t.b.o.name(k, t.b.p.Events))
 	}
 	if t.b.o.Graph.Mode != GraphNone {
 		h.Order = "callee"
@@ -109,7 +109,7 @@ func (j *jsonWriter) table() error {
 	}
 	j.w.Write(escape.JSON(head[:len(head)-1]))
 	j.w.WriteString(",\"rows\":[")
-	if t.b.o.Hierarchy {
+	if t.tiered() {
 		tiers, all := t.levels()
 		g := newGrapher(j.p, t, j.p.leaves(nil, tiers, all))
 		q := *j
@@ -235,9 +235,9 @@ func (j *jsonWriter) field(r *row, k Key) {
 	b := j.t.b
 	s := &b.p.Samples[r.sample]
 	text := func(name, v string) {
-		j.buf = append(j.buf, ",\""...)
-		j.buf = append(j.buf, name...)
-		j.buf = append(j.buf, "\":"...)
+		j.buf = append(j.buf, ',')
+		j.buf = append(j.buf, jsonText(name)...)
+		j.buf = append(j.buf, ':')
 		j.buf = append(j.buf, jsonText(v)...)
 	}
 	number := func(name string, v int64) {
@@ -294,7 +294,7 @@ func (j *jsonWriter) field(r *row, k Key) {
 			number(k.String(), int64(min(v, math.MaxInt64)))
 			return
 		}
-		text(k.String(), strings.TrimSpace(j.p.raw(r, k)))
+		text(b.o.name(k, b.p.Events), strings.TrimSpace(j.p.raw(r, k)))
 	}
 }
 

@@ -36,7 +36,7 @@ func TestJSON(t *testing.T) {
 // Every key is a field, and a key of --sort.
 func TestJSONKeys(t *testing.T) {
 	for key := range numKeys {
-		if got, err := ParseKeys(key.String()); err != nil || !slices.Equal(got, []Key{key}) {
+		if got, err := ParseKeys(key.String(), nil); err != nil || !slices.Equal(got, []Key{key}) {
 			t.Errorf("ParseKeys(%q) = %v, %v", key, got, err)
 		}
 		var buf bytes.Buffer

@@ -10,8 +10,9 @@ import (
 )
 
 // A Key is a column of a table: something to tell rows apart by, or something
-// that is counted.
-type Key uint8
+// that is counted. Those behind the names below are of fields of tracepoints:
+// see FieldKey.
+type Key uint16
 
 // The keys. PID and TID both go by thread, as perf's pid does; only the
 // heading differs.
@@ -172,13 +173,18 @@ func (k Key) String() string {
 	if k < numKeys {
 		return keyTable[keyOf[k]].name
 	}
-	return fmt.Sprintf("key %d", uint8(k))
+	return fmt.Sprintf("field %d", k.field())
 }
 
 // counts reports whether k is something that is counted, not told apart by.
 func (k Key) counts() bool { return k <= OverheadGuestUser }
 
-func (k Key) kind() kind { return keyTable[keyOf[k]].kind }
+func (k Key) kind() kind {
+	if k >= numKeys {
+		return ofExtra
+	}
+	return keyTable[keyOf[k]].kind
+}
 
 // heading is the title of the column.
 func (k Key) heading() string { return keyTable[keyOf[k]].heading }
@@ -194,30 +200,49 @@ var (
 
 // ParseKeys parses a list of keys separated by commas. As with perf, case
 // does not matter, a name may be cut short, and a key named twice counts once.
-// The error names the word and what is accepted.
-func ParseKeys(list string) ([]Key, error) {
+// Other words are those of fields of tracepoints, for which it asks field, if
+// that is not nil: none are an error, which names the word and what is accepted.
+func ParseKeys(list string, field func(word string) ([]Key, error)) ([]Key, error) {
 	var keys []Key
-next:
 	for word := range strings.SplitSeq(list, ",") {
-		word = strings.ToLower(strings.TrimSpace(word))
+		word = strings.TrimSpace(word)
 		if word == "" {
 			continue
 		}
-		for _, n := range keyTable {
-			if n.name == word {
-				keys = appendKey(keys, n.key)
-				continue next
+		if k, ok := namedKey(strings.ToLower(word)); ok {
+			keys = appendKey(keys, k)
+			continue
+		}
+		var more []Key
+		if field != nil {
+			var err error
+			if more, err = field(word); err != nil {
+				return nil, err
 			}
 		}
-		for _, n := range keyTable {
-			if strings.HasPrefix(n.name, word) {
-				keys = appendKey(keys, n.key)
-				continue next
-			}
+		if len(more) == 0 {
+			return nil, fmt.Errorf("unknown key %q: want some of %s", word, keyList())
 		}
-		return nil, fmt.Errorf("unknown key %q: want some of %s", word, keyList())
+		for _, k := range more {
+			keys = appendKey(keys, k)
+		}
 	}
 	return keys, nil
+}
+
+// namedKey returns the key of a name, or of the begin of one.
+func namedKey(word string) (Key, bool) {
+	for _, n := range keyTable {
+		if n.name == word {
+			return n.key, true
+		}
+	}
+	for _, n := range keyTable {
+		if strings.HasPrefix(n.name, word) {
+			return n.key, true
+		}
+	}
+	return 0, false
 }
 
 func keyList() string {

@@ -21,6 +21,10 @@ type Options struct {
 	// others were added: headings are those without Fields.
 	AddedFields bool
 
+	// TraceFields are what keys of FieldKey mean. Extra.Text has their values, in
+	// this order.
+	TraceFields []TraceField
+
 	ShowSamples bool // a column of samples after the overhead; not used with Fields
 	ShowPeriod  bool // and one of periods
 	ShowCPU     bool // and shares of kernel and user space

@@ -175,12 +175,12 @@ func TestHistsOutput(t *testing.T) {
 			var o Options
 			var err error
 			if tt.fields != "" {
-				if o.Fields, err = ParseKeys(tt.fields); err != nil {
+				if o.Fields, err = ParseKeys(tt.fields, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if tt.sort != "" {
-				if o.Sort, err = ParseKeys(tt.sort); err != nil {
+				if o.Sort, err = ParseKeys(tt.sort, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -239,7 +239,7 @@ func TestRows(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			keys, err := ParseKeys(tt.sort)
+			keys, err := ParseKeys(tt.sort, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -376,7 +376,7 @@ func TestParseKeys(t *testing.T) {
 		{"symbols", nil, `unknown key "symbols": want some of ` + keyList()},
 	}
 	for _, tt := range tests {
-		got, err := ParseKeys(tt.in)
+		got, err := ParseKeys(tt.in, nil)
 		msg := ""
 		if err != nil {
 			msg = err.Error()

@@ -2,9 +2,11 @@ package report
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,7 +57,7 @@ func WritePage(w io.Writer, tables []*Table, o PageOptions) error {
 			t.writeTitle(bw, o.Slices)
 		}
 		p := newPrinter(t, o, bw)
-		if t.b.o.Hierarchy {
+		if t.tiered() {
 			p.hierarchy()
 		} else {
 			if !o.Quiet {
@@ -109,17 +111,14 @@ func (t *Table) visible() []Key {
 }
 
 // writeTitle writes what was counted, and how often.
-func (t *Table) writeTitle(w *bufio.Writer, slices string) {
+func (t *Table) writeTitle(w *bufio.Writer, times string) {
 	n, unit := shortCount(t.Samples)
 	fmt.Fprintf(w, "# Samples: %d%c of event%s '%s'", n, unit, plural(t.Group), escape.Name(t.Title()))
-	if slices != "" {
-		fmt.Fprintf(w, " (time slices: %s)", escape.Name(slices))
+	if times != "" {
+		fmt.Fprintf(w, " (time slices: %s)", escape.Name(times))
 	}
 	if o := t.b.o; o.Memory {
-		fmt.Fprintf(w, "\n# Total weight : %d\n", t.Period)
-		if o.SortOrder != "" || len(o.Fields) == 0 {
-			fmt.Fprintf(w, "# Sort order   : %s\n", escape.Name(cmp.Or(o.SortOrder, defaultMemText)))
-		}
+		fmt.Fprintf(w, "\n# Total weight : %d\n# Sort order   : %s\n", t.Period, escape.Name(cmp.Or(o.SortOrder, defaultMemText)))
 	} else {
 		fmt.Fprintf(w, "\n# Event count (approx.): %d\n", t.Period)
 	}
@@ -231,7 +230,9 @@ func (p *printer) longest(k Key) (width int, bare bool) {
 	case Comm, PID, TID, Cgroup, DSOFrom, DSOTo, DSOData, SymbolFrom, SymbolTo, SymbolData, CacheLine, SrclineFrom, SrclineTo, Parent,
 		DSO, SymbolCode, Srcline, Srcfile, SymbolOffset, Addr, AddrFrom, AddrTo, Trace:
 	default:
-		return 0, false
+		if k.field() < 0 {
+			return 0, false
+		}
 	}
 	// Rows have few values of most keys: each is looked at once.
 	var dims []dim
@@ -268,10 +269,15 @@ func (p *printer) longest(k Key) (width int, bare bool) {
 	return width, false
 }
 
-// dataWidth is how wide perf makes the columns of data addresses for a row,
+// dataWidth is how wide perf makes the columns of memory accesses for a row,
 // whatever stands in them.
 func (p *printer) dataWidth(r *row, k Key) int {
 	switch k {
+	case SymbolCode:
+		if f := p.b.s.function(r.place); f != nil {
+			return len("[k] 0x") + unresolvedWidth + len(escape.Name(f.Name))
+		}
+		return len("[k] 0x") + unresolvedWidth
 	case DSOData, SymbolData, CacheLine:
 	default:
 		return 0
@@ -350,6 +356,9 @@ func (p *printer) minWidth(k Key) int {
 	case Blocked:
 		return 10
 	}
+	if i := k.field(); i >= 0 {
+		return min(p.b.o.TraceFields[i].Width, maxWidth)
+	}
 	return 0
 }
 
@@ -366,7 +375,7 @@ func (p *printer) heading() {
 		if p.user[i] && len(h) > p.width[i] && !k.counts() {
 			h = h[:p.width[i]]
 		}
-		if k.counts() {
+		if k.counts() || k.field() >= 0 {
 			fmt.Fprintf(p.w, "%*s", p.width[i], h)
 		} else {
 			fmt.Fprintf(p.w, "%-*s", p.width[i], h)
@@ -487,13 +496,16 @@ func padded(k Key) bool {
 	case Symbol, SymbolOffset, SymbolFrom, SymbolTo, SymbolData, SymbolCode, CacheLine, Locked, Blocked, AddrFrom, AddrTo, Cgroup, CgroupID, Time, Trace:
 		return false
 	}
-	return !k.counts()
+	return !k.counts() && k.field() < 0
 }
 
 // heading is the title of a column.
 func (t *Table) heading(k Key) string {
 	if o := t.b.o; k == Overhead && t.acc != nil && (len(o.Fields) == 0 || o.AddedFields) {
 		return "Self"
+	}
+	if i := k.field(); i >= 0 {
+		return t.b.o.TraceFields[i].Name
 	}
 	return k.heading()
 }
@@ -503,7 +515,12 @@ func (t *Table) heading(k Key) string {
 func (p *printer) cell(b []byte, row, c int) ([]byte, int) {
 	k := p.columns[c]
 	if !k.counts() {
-		return p.entry(b, &p.t.rows[row], k), 0
+		at := len(b)
+		b = p.entry(b, &p.t.rows[row], k)
+		if n := p.width[c] - (len(b) - at); k.field() >= 0 && n > 0 {
+			b = slices.Insert(b, at, bytes.Repeat([]byte{' '}, n)...)
+		}
+		return b, 0
 	}
 	m := len(p.t.Totals)
 	color := 0
@@ -730,7 +747,7 @@ func (b *builder) extraText(s *profile.Sample, l *profile.Location, k Key) strin
 	case Cgroup:
 		return escape.Name(b.cgroup(e))
 	case Trace:
-		return escape.Name(cmp.Or(e.Text, "N/A"))
+		return escape.Name(cmp.Or(traceText(e), "N/A"))
 	case CgroupID:
 		return fmt.Sprintf("%d/0x%x", e.NSDev, e.NSIno)
 	case Time:
@@ -800,7 +817,7 @@ func (b *builder) extraText(s *profile.Sample, l *profile.Location, k Key) strin
 	case Blocked:
 		return memBlocked(e.DataSrc)
 	}
-	return ""
+	return escape.Name(fieldText(e, k.field()))
 }
 
 func (b *builder) dsoText(loc int32) string {

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"regexp"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,6 +65,7 @@ type reportCmd struct {
 	skipEmpty      bool
 	fullSource     bool
 	ns             bool
+	rawTrace       bool
 	workers        int
 
 	chains bool         // call chains are needed
@@ -154,6 +154,7 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	c.addDropFilters(fs)
 	fs.StringVar(&c.quantum, "time-quantum", "100ms", "round the times of the key time down to multiples of `TIME` (ms, us, ns, s)")
 	c.addSymbolNameFlags(fs)
+	addSwitch(fs, &c.rawTrace, "raw-trace", "", false, "show the fields of tracepoints as they are, not as the kernel prints them")
 	addSwitch(fs, &c.fullSource, "full-source-path", "", false, "print the paths of source files, not their names alone")
 	fs.BoolVar(&c.ns, "ns", false, "print times in nanoseconds")
 	fs.BoolVar(&c.header, "header", false, "print the header of the recording first")
@@ -182,7 +183,9 @@ func (c *reportCmd) options(cmd *cobra.Command) (o report.Options, err error) {
 	if !fs.Changed("sort") {
 		c.sort = cmp.Or(c.config.sort, c.sort)
 	}
-	if err := c.parseKeys(&o, fs.Changed("sort")); err != nil {
+	// What is no key may be a field of a tracepoint: see keys.
+	maybe := func(string) ([]report.Key, error) { return []report.Key{report.FieldKey(0)}, nil }
+	if err := c.parseKeys(&o, fs.Changed("sort"), maybe); err != nil {
 		return o, err
 	}
 	switch c.percentage {
@@ -223,17 +226,18 @@ func (c *reportCmd) options(cmd *cobra.Command) (o report.Options, err error) {
 	return o, c.parseFilter(&o.Filter)
 }
 
-// parseKeys parses --sort and --fields. A + before either adds to the default.
-func (c *reportCmd) parseKeys(o *report.Options, sorted bool) (err error) {
+// parseKeys parses --sort and --fields; sorted says that --sort was given. A +
+// before either adds to the default. field is as in report.ParseKeys.
+func (c *reportCmd) parseKeys(o *report.Options, sorted bool, field func(string) ([]report.Key, error)) (err error) {
 	sort, more := strings.CutPrefix(c.sort, "+")
-	if o.Sort, err = report.ParseKeys(sort); err != nil {
+	if o.Sort, err = report.ParseKeys(sort, field); err != nil {
 		return usagef("--sort: %s", err)
 	}
 	if more {
 		o.Sort = append(slices.Clone(report.DefaultSort), o.Sort...)
 	}
 	fields, more := strings.CutPrefix(c.fields, "+")
-	if o.Fields, err = report.ParseKeys(fields); err != nil {
+	if o.Fields, err = report.ParseKeys(fields, field); err != nil {
 		return usagef("--fields: %s", err)
 	}
 	if more {
@@ -333,6 +337,9 @@ func keep(o report.Options) session.Keep {
 	}
 	if o.Memory {
 		k |= session.KeepWeight
+	}
+	if len(o.TraceFields) > 0 {
+		k |= session.KeepText
 	}
 	f := &o.Filter
 	if f.Comms != nil {
@@ -490,7 +497,7 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 	}
 	// The tables have few pointers: to collect garbage often costs little, and
 	// halves what large recordings need.
-	defer debug.SetGCPercent(debug.SetGCPercent(25))
+	defer collectLate(25)()
 	o, err := c.options(cmd)
 	if err != nil {
 		return err
@@ -516,6 +523,13 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 	case c.tasks || c.mmaps:
 		return c.printTasks(in)
 	}
+	trace := traceReader{c: c, in: in}
+	if err := c.parseKeys(&o, cmd.Flags().Changed("sort"), trace.keys); err != nil {
+		return err
+	}
+	for i := range trace.fields {
+		o.TraceFields = append(o.TraceFields, trace.fields[i].TraceField)
+	}
 	if o.Filter.Cgroups != nil {
 		if err := haveCgroups(in.File); err != nil {
 			return err
@@ -527,7 +541,9 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 	c.addFields(&o)
 	so := session.Options{Workers: c.workers, Keep: keep(o), TimeQuantum: quantum, Branches: c.branches, MaxUnwound: cmp.Or(c.maxStack, defaultMaxStack)}
 	if so.Keep&session.KeepText != 0 {
-		so.Text = c.traceText(in)
+		trace.load()
+		trace.whole = slices.Contains(slices.Concat(o.Sort, o.Fields), report.Trace)
+		so.Text = trace.text
 	}
 	if so.Filter, err = c.dropFilter(ctx, in.File); err != nil {
 		return err

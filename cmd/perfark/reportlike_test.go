@@ -317,3 +317,43 @@ func cgroupRoot(t *testing.T) string {
 	t.Skip("NOTICE: no cgroups of version 2 are mounted")
 	return ""
 }
+
+// Fields of tracepoints are keys, in the table of their event alone.
+func TestReportTraceFieldsLikePerf(t *testing.T) {
+	data := perftest.Record(t, "-q", "-e", "sched:sched_switch,sched:sched_wakeup,cpu-clock", "sh", "-c", "ls > /dev/null; ls | cat > /dev/null")
+	home := t.TempDir()
+	for _, args := range []string{
+		"-s next_comm", "-s sched:sched_switch.next_pid", "-s trace_fields", "-s sched_switch.prev_state", "-s sched_wakeup.*",
+		"-s next_comm/raw", "-s prev_state/raw,comm", "-s common_pid", "-s pid,prio -n", "-s trace --raw-trace", "-s %1.prev_prio",
+		"-s trace_fields --raw-trace -t ;", "-s sched_switch.*,trace", "-s next_comm -w 8,10",
+	} {
+		t.Run(args, func(t *testing.T) {
+			list := append([]string{"report", "-i", data}, strings.Fields(args)...)
+			code, out, errText := runArgs(t, "", append(list, "--no-pager")...)
+			if code != 0 {
+				t.Fatalf("exit status %d: %s", code, errText)
+			}
+			want := perftest.PerfIn(t, home, home, nil, append(list, "--stdio")...).Stdout
+			if got, want := likeBlocks(out), likeBlocks(want); !maps.Equal(got, want) {
+				t.Errorf("blocks that differ:\n%s", likeDiff(got, want))
+			}
+		})
+	}
+	for _, tt := range []struct{ args, err string }{
+		{"-s nosuch", `--sort: unknown key "nosuch": want some of pid,`},
+		{"-s next_comm/hex", `--sort: "next_comm/hex": fields of tracepoints have no option "hex", but raw`},
+		{"-s sched.prev_pid", `--sort: "sched.prev_pid": 2 events are called that: want one, such as %1`},
+		{"-s %3.x", `--sort: unknown key "%3.x"`},
+		{"-F sample,nosuch", `--fields: unknown key "nosuch"`},
+	} {
+		code, _, errs := runArgs(t, "", append([]string{"report", "-i", data}, strings.Fields(tt.args)...)...)
+		if code != 2 || !strings.Contains(errs, tt.err) {
+			t.Errorf("%s: exit status %d, %q, want %q", tt.args, code, errs, tt.err)
+		}
+	}
+	// A tree of keys that an event has none of is its total.
+	_, out, _ := runArgs(t, "", "report", "-i", data, "-s", "next_comm", "--hierarchy", "--no-pager")
+	if n := strings.Count(out, "   100.00%\n"); n != 2 {
+		t.Errorf("%d totals, want 2:\n%s", n, out)
+	}
+}
