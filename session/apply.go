@@ -43,6 +43,7 @@ type loader struct {
 	callStack []bool // by event: its branch stacks are stacks of calls
 	shapes    shapes
 
+	recall  *recall     // what the first pass over the samples left; nil: nothing
 	plain   *plain      // nil: through perfdata.BatchReader
 	index   *locIndex   // of the locations of a profile; nil: they are being collected
 	chains  *chainStore // of the stacks, with index; nil: they are not kept

@@ -20,9 +20,12 @@ type builder struct {
 	touched uint64  // keeps the compiler from leaving out loads
 
 	queue  frameQueue
+	last   lastChain
+	log    sampleLog
 	way    callerWay
 	turn   int // see chainStore.number
 	sets   objectSets
+	onWay  objectWay
 	serial uint64 // of the sample
 
 	extras   []profile.Extra // see extraOf

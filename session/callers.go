@@ -51,6 +51,12 @@ func (r *Result) second(same []int32, keep Keep) (*loader, error) {
 	l := r.l.again(keep)
 	l.o.Branches = false
 	l.index = newLocIndex(p, same)
+	if l.recall, r.l.recall = r.l.recall, nil; l.recall != nil && (l.recall.keep^keep)&^(KeepFrames|KeepStacks) != 0 {
+		l.recall = nil
+	}
+	if l.recall == nil || !l.recall.whole {
+		l.index.fill()
+	}
 	return l, nil
 }
 
@@ -102,27 +108,27 @@ func (b *builder) countCallers() {
 			c.back(0, group)
 			group = s.group
 		}
-		chain := q.locs[s.chain:s.ends]
+		chain := q.chains[s.chain:s.end]
 		switch d := b.l.depth; {
 		case d > 0:
-			chain = chain[:min(d, len(chain))]
+			chain = chain[max(len(chain)-d, 0):]
 		case d < 0:
-			chain = chain[max(len(chain)+d, 0):]
+			chain = chain[:min(-d, len(chain))]
 		}
 		n := 0
-		for n < len(chain) && n < len(c.path) && c.path[n].loc == chain[len(chain)-1-n] {
+		for n < len(chain) && n < len(c.path) && c.path[n].loc == chain[n] {
 			n++
 		}
 		c.back(n, group)
-		for j := len(chain) - 1 - n; j >= 0; j-- {
-			c.push(chain[j])
+		for _, loc := range chain[n:] {
+			c.push(loc)
 		}
 		if n := len(c.path); n > 0 {
 			at := &c.path[n-1]
 			at.count++
 			at.period += s.period
 		}
-		if leaf := q.locs[s.leaf]; leaf >= 0 && c.on[leaf>>6]>>(leaf&63)&1 == 0 {
+		if leaf := s.loc; leaf >= 0 && c.on[leaf>>6]>>(leaf&63)&1 == 0 {
 			c.done = append(c.done, callerSum{key: sampleKey{leaf, none, group}, count: 1, period: s.period})
 		}
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/perfark/perfark/profile"
@@ -28,7 +29,7 @@ type chainSlot struct {
 
 const chainBlock = 1 << 18 // locations
 
-// chain returns the hash of a chain of locations, innermost first.
+// chain returns the hash of a chain of locations.
 func (h hasher) chain(frames []int32) uint64 {
 	n := len(frames)
 	x := uint64(0)
@@ -87,9 +88,8 @@ func (t *chainTable) touchChain(x uint64) int32 {
 	return 0
 }
 
-// id returns the number of a chain of locations, innermost first, whose hash
-// is x; none for one without frames. It is kept outermost first, behind its
-// length. There must be room for it.
+// id returns the number of a chain of locations, outermost first, whose hash
+// is x; none for one without frames. There must be room for it.
 func (t *chainTable) id(frames []int32, x uint64) int32 {
 	if len(frames) == 0 {
 		return none
@@ -103,25 +103,13 @@ func (t *chainTable) id(frames []int32, x uint64) int32 {
 			*s = chainSlot{hash, int32(len(t.starts))}
 			return s.id - 1
 		}
-		if s.hash == hash && t.equal(s.id-1, frames) {
+		if s.hash == hash && slices.Equal(t.chain(s.id-1), frames) {
 			return s.id - 1
 		}
 	}
 }
 
-func (t *chainTable) equal(id int32, frames []int32) bool {
-	c := t.chain(id)
-	if len(c) != len(frames) {
-		return false
-	}
-	for i, f := range c {
-		if f != frames[len(c)-1-i] {
-			return false
-		}
-	}
-	return true
-}
-
+// keep keeps a chain behind its length.
 func (t *chainTable) keep(frames []int32) {
 	n := len(t.blocks)
 	if n == 0 || cap(t.blocks[n-1])-len(t.blocks[n-1]) < 1+len(frames) {
@@ -136,10 +124,7 @@ func (t *chainTable) keep(frames []int32) {
 	b := t.blocks[n-1]
 	t.starts = append(t.starts, uint64(n-1)<<32|uint64(len(b)))
 	b = append(b, int32(len(frames)))
-	for i := len(frames) - 1; i >= 0; i-- {
-		b = append(b, frames[i])
-	}
-	t.blocks[n-1] = b
+	t.blocks[n-1] = append(b, frames...)
 }
 
 // chain returns a chain, outermost first.
@@ -333,7 +318,7 @@ func (s *chainStore) number(q *frameQueue, turn int) {
 	part := func(x uint64) int { return int(x & uint64(len(s.parts)-1)) }
 	for i := range q.samples {
 		c := &q.samples[i]
-		x := s.h.chain(q.locs[c.chain:c.ends])
+		x := s.h.chain(q.chains[c.chain:c.end])
 		q.hashes = append(q.hashes, x)
 		ends[part(x)+1]++
 	}
@@ -375,7 +360,7 @@ func (t *chainPart) number(q *frameQueue, samples []int32, bits uint, k int32) {
 	t.touched = touched
 	for _, i := range samples {
 		c := &q.samples[i]
-		c.stack = t.id(q.locs[c.chain:c.ends], q.hashes[i])
+		c.stack = t.id(q.chains[c.chain:c.end], q.hashes[i])
 		if c.stack != none {
 			c.stack = c.stack<<bits | k
 		}

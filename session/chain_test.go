@@ -56,7 +56,7 @@ func TestChains(t *testing.T) {
 	for _, r := range refs {
 		s := b.add(tab.at(r.start))
 		want := chains[r.id]
-		for i, loc := range want {
+		for i, loc := range slices.Backward(want) {
 			if s == profile.None || p.Stacks[s].Location != loc {
 				t.Fatalf("chain %d: frame %d differs", r.id, i)
 			}

@@ -125,7 +125,7 @@ func (f *frames) dataMode(addr uint64) mode {
 
 // exact is location, but never that of another one of the same class.
 func (b *builder) exact(w *worker, state int32, m mode, ip, pos uint64) int32 {
-	if x := b.l.index; x != nil && x.classes {
+	if x := b.l.index; x != nil && x.same != nil {
 		return x.exact(w.locKeyAt(where(state, m), ip))
 	}
 	return b.location(w, state, m, ip, pos)

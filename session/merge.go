@@ -22,6 +22,9 @@ func (l *loader) merge(p *profile.Profile) {
 	var locs [][]int32
 	if l.index == nil {
 		locs = mergeLocations(p, bs)
+		if l.recalls() {
+			l.takeRecall(locs)
+		}
 	}
 	var stacks []int32
 	if l.chains != nil {

@@ -38,16 +38,18 @@ func newObjectSets(h hasher, objects int) objectSets {
 	return s
 }
 
-// with returns a set with an object in it. serial is that of the sample.
-func (s *objectSets) with(set, object int32, serial uint64) int32 {
+// with returns a set with an object in it. If there is no room for such a set
+// it counts the object by itself, and whole is false. serial is that of the
+// sample.
+func (s *objectSets) with(set, object int32, serial uint64) (with int32, whole bool) {
 	e := &s.cache[s.h.mix(uint64(set), uint64(object))>>(64-setCacheBits)]
 	if e.set == set && e.object == object {
-		return e.with
+		return e.with, true
 	}
 	for t := set; t != 0; t = s.sets[t].without {
 		if s.sets[t].object == object {
 			*e = setEntry{set, object, set}
-			return set
+			return set, true
 		}
 	}
 	id, ok := s.next[[2]int32{set, object}]
@@ -57,7 +59,7 @@ func (s *objectSets) with(set, object int32, serial uint64) int32 {
 				s.stamps[object] = serial
 				s.beyond[object]++
 			}
-			return set
+			return set, false
 		}
 		id = int32(len(s.sets))
 		s.sets = append(s.sets, objectSet{set, object, s.sets[set].size + 1})
@@ -65,7 +67,42 @@ func (s *objectSets) with(set, object int32, serial uint64) int32 {
 		s.next[[2]int32{set, object}] = id
 	}
 	*e = setEntry{set, object, id}
-	return id
+	return id, true
+}
+
+// An objectWay is the objects of a call chain, from the outermost frame on,
+// and the sets of those up to each frame: samples have much of it in common
+// with the one before.
+type objectWay struct {
+	objects []int32
+	sets    []int32 // of the first frames, as far as they were whole
+}
+
+// keep goes back to the n outermost frames.
+func (o *objectWay) keep(n int32) {
+	o.objects = o.objects[:n]
+	o.sets = o.sets[:min(len(o.sets), int(n))]
+}
+
+// all returns the set of all objects on a way.
+func (s *objectSets) all(way *objectWay, serial uint64) int32 {
+	n := len(way.sets)
+	set, last, whole := int32(0), int32(none), true
+	if n > 0 {
+		set, last = way.sets[n-1], way.objects[n-1]
+	}
+	for _, o := range way.objects[n:] {
+		if o != none && o != last {
+			ok := true
+			set, ok = s.with(set, o, serial)
+			whole = whole && ok
+			last = o
+		}
+		if whole {
+			way.sets = append(way.sets, set)
+		}
+	}
+	return set
 }
 
 // add adds to out, by object, in how many samples each object is.

@@ -24,6 +24,8 @@ type plain struct {
 	// start+k*chunkSize. Chunk k ends where the next begins.
 	bounds []int64
 
+	logged []bool // by chunk: the pass over the samples put it into a log
+
 	mu   sync.Mutex
 	turn sync.Cond // for the next bound
 	odd  bool      // the recording is not plain after all
@@ -166,13 +168,17 @@ func (p *plain) stop() {
 	p.turn.Broadcast()
 }
 
-// samples takes chunks, whose bounds are known now, until there are no more.
-func (p *plain) samples(ctx context.Context, w *worker, next *atomic.Int64) error {
+// samples takes chunks, whose bounds are known now, until there are no more,
+// but for those to skip.
+func (p *plain) samples(ctx context.Context, w *worker, next *atomic.Int64, skip []bool) error {
 	var buf []byte
 	for {
 		k := int(next.Add(1) - 1)
 		if k+1 >= len(p.bounds) {
 			return nil
+		}
+		if skip != nil && skip[k] {
+			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -182,7 +188,10 @@ func (p *plain) samples(ctx context.Context, w *worker, next *atomic.Int64) erro
 			return err
 		}
 		buf = b
-		w.batch(&perfdata.Batch{Offset: p.bounds[k], Pos: uint64(p.bounds[k] - p.start), Data: b})
+		logged := w.batch(&perfdata.Batch{Offset: p.bounds[k], Pos: uint64(p.bounds[k] - p.start), Data: b})
+		if p.logged != nil {
+			p.logged[k] = logged
+		}
 	}
 }
 

@@ -22,6 +22,8 @@ type worker struct {
 	cur  current
 	hits []Hit // by object
 
+	logged bool // all samples so far
+
 	lastIP    [modes]recent
 	lastFrame [modes]recent
 
@@ -146,12 +148,30 @@ func (l *loader) samples(ctx context.Context) error {
 	if l.index != nil {
 		h = l.index.h
 	}
+	recalls := l.recalls()
 	for range n {
-		l.workers = append(l.workers, newWorker(l, h))
+		w := newWorker(l, h)
+		if w.logged = recalls; recalls {
+			w.b.log.room = int(l.o.MaxRecall) / n
+		}
+		l.workers = append(l.workers, w)
+	}
+	var skip []bool
+	if r := l.recall; r != nil {
+		err := parallel(ctx, n, func(ctx context.Context, i int) error {
+			return l.workers[i].b.again(ctx, &r.workers[i], l.index.same)
+		})
+		if err != nil || r.whole {
+			return err
+		}
+		skip = r.chunks
 	}
 	if l.plain != nil {
+		if recalls {
+			l.plain.logged = make([]bool, l.plain.chunks())
+		}
 		var next atomic.Int64
-		err := parallel(ctx, n, func(ctx context.Context, i int) error { return l.plain.samples(ctx, l.workers[i], &next) })
+		err := parallel(ctx, n, func(ctx context.Context, i int) error { return l.plain.samples(ctx, l.workers[i], &next, skip) })
 		if errors.Is(err, errOdd) {
 			err = errors.New("the file became shorter while it was read")
 		}
@@ -197,11 +217,15 @@ func (w *worker) run(br *perfdata.BatchReader) error {
 	}
 }
 
-func (w *worker) batch(b *perfdata.Batch) {
+// batch takes the samples of a batch, and reports whether they are in the log.
+func (w *worker) batch(b *perfdata.Batch) (logged bool) {
 	if w.l.o.Progress != nil {
 		w.l.o.Progress(int64(len(b.Data)))
 	}
 	big, fast := w.l.f.Header().Big, w.l.shapes.ok
+	if w.b != nil {
+		w.b.log.begin(len(w.b.locs.keys), len(b.Data))
+	}
 	data := b.Data
 	for i := 0; i+8 <= len(data); {
 		typ, misc, size := perfdata.RecordHeader(data[i:], big)
@@ -217,8 +241,12 @@ func (w *worker) batch(b *perfdata.Batch) {
 		i += size
 	}
 	if w.b != nil {
-		w.b.flush(w) // what waits points into nothing, but must be in order
+		w.b.flush(w)
+		w.b.last.raw = nil // it is in the batch
+		logged = w.b.log.end()
+		w.logged = w.logged && logged
 	}
+	return logged
 }
 
 // sample counts the current sample.

@@ -9,9 +9,11 @@
 // samples, on all cores and in no order, and looks each address up in the
 // state at the sample's time. No file but the recording is read.
 //
-// Result.Stacks reads the samples once more, when their locations have names,
-// and makes the stacks by these; Result.Callers counts samples in their callers
-// and keeps no stacks. Result.Walk yields the records one by one, in
+// Result.Stacks goes over the samples once more, when their locations have
+// names, and makes the stacks by these; Result.Callers counts samples in their
+// callers and keeps no stacks. What the second pass found out about samples is
+// there for them in memory as far as there is room (see recall); the others are
+// read again. Result.Walk yields the records one by one, in
 // the order of time.
 //
 // The rules by which records change the state are those of perf
@@ -121,6 +123,11 @@ type Options struct {
 	MaxNodes int // of the index of mappings, 32 bytes each; 0 means 32 Mi
 	MaxDefer int // addresses in deferred call chains, 8 bytes each; 0 means 32 Mi
 
+	// MaxRecall is how many bytes of memory there are for what the first pass
+	// over the samples leaves for Stacks or Callers, which take longer without
+	// and give the same; 0 means 256 MiB, less than 0 none.
+	MaxRecall int64
+
 	batches bool // for tests: read as if it were not plain
 }
 
@@ -220,11 +227,17 @@ func Load(ctx context.Context, f *perfdata.File, o Options) (*Result, error) {
 	if o.MaxDefer <= 0 {
 		o.MaxDefer = 32 << 20
 	}
+	if o.MaxRecall == 0 {
+		o.MaxRecall = recallMax
+	}
 	keep := o.Keep
 	stacks := keep&KeepStacks != 0 && !o.HitsOnly && !o.Branches
 	if stacks {
-		// The first time only what their locations are.
-		o.Keep = KeepFrames | keep&KeepAddr
+		// The first time what their locations are, and what Stacks can recall.
+		o.Keep = KeepFrames | keep&^KeepStacks
+		if keep&keepExtra != 0 {
+			o.Keep = KeepFrames | keep&KeepAddr
+		}
 	}
 	l := newLoader(f, o)
 	_, _, _, one := f.Plain()

@@ -54,18 +54,24 @@ func (l *loader) again(keep Keep) *loader {
 
 // A locIndex finds the locations of a profile, or those that stand for them.
 type locIndex struct {
-	h       hasher
-	slots   []locSlot
-	classes bool // they stand for others
-	p       *profile.Profile
+	h     hasher
+	slots []locSlot
+	same  []int32 // what stands for each; nil: it does itself
+	p     *profile.Profile
 }
 
 func newLocIndex(p *profile.Profile, same []int32) *locIndex {
+	return &locIndex{h: newHasher(), same: same, p: p}
+}
+
+// fill makes find possible.
+func (x *locIndex) fill() {
+	p := x.p
 	n := 1 << 10
 	for 3*n < 4*len(p.Locations) {
 		n *= 2
 	}
-	x := &locIndex{h: newHasher(), slots: make([]locSlot, n), classes: same != nil, p: p}
+	x.slots = make([]locSlot, n)
 	mask := uint64(n - 1)
 	for id := range p.Locations {
 		k := keyOf(p, &p.Locations[id])
@@ -74,12 +80,11 @@ func newLocIndex(p *profile.Profile, same []int32) *locIndex {
 			i = (i + 1) & mask
 		}
 		to := int32(id)
-		if same != nil {
-			to = same[id]
+		if x.same != nil {
+			to = x.same[id]
 		}
 		x.slots[i] = locSlot{k.addr, k.place, to + 1}
 	}
-	return x
 }
 
 // find returns the location that stands for k, none if there is none.

@@ -64,7 +64,9 @@ func (r *Result) Walk(ctx context.Context, o WalkOptions, w io.Writer, each func
 	}
 	l := r.l.again(KeepComm)
 	l.o.Filter = o.Filter
+	l.recall = nil
 	l.index = newLocIndex(r.Profile, nil)
+	l.index.fill()
 	l.shapes = shapes{}
 	n := o.Workers
 	if n <= 0 {
@@ -244,7 +246,7 @@ func (k *walker) sample(dst []byte, pos uint64) []byte {
 	q.push(c.ip, where(f.state(c.mode), c.mode)) // with the others: see resolve
 	w.pushChain(q, &f, c.chain)
 	n := int32(len(q.ips))
-	q.samples = append(q.samples, queued{pos: pos, chain: 1, ends: n, branches: n, shared: n})
+	q.samples = append(q.samples, queued{pos: pos, from: 1, to: n, branches: n})
 	b.resolve(w)
 	e.Location, e.Frames, e.IPs = q.locs[0], q.locs[1:], q.ips[1:]
 	for i := range s.Branches {

@@ -190,7 +190,7 @@ func (c *scriptCmd) run(ctx context.Context, name string) error {
 		return err
 	}
 	want := needs(parser, in.Events(), chains)
-	o := session.Options{Workers: c.workers, Filter: filter, Keep: session.KeepComm, DataAnywhere: true, MaxUnwound: cmp.Or(c.maxStack, defaultMaxStack)}
+	o := session.Options{Workers: c.workers, Filter: filter, Keep: session.KeepComm, DataAnywhere: true, MaxRecall: -1, MaxUnwound: cmp.Or(c.maxStack, defaultMaxStack)}
 	if want.frames {
 		o.Keep |= session.KeepFrames
 	}
