@@ -44,9 +44,21 @@ func Wait() {
 	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(unsafe.StringData(waiterName+"\x00"))), 0, 0, 0)
 	unix.CloseOnExec(3)
 	unix.CloseOnExec(4)
-	var b [1]byte
-	if n, _ := goOn.Read(b[:]); n == 0 {
-		os.Exit(1) // the recorder gave up
+	// From here on no thread may begin: one would inherit the counters that are
+	// open by then, and as its process's they could change places, after which
+	// the kernel refuses what is to join their group.
+	runtime.GOMAXPROCS(1)
+	b := []byte{0}
+	errs.Write(b)
+	for {
+		n, _, errno := unix.RawSyscall(unix.SYS_READ, goOn.Fd(), uintptr(unsafe.Pointer(&b[0])), 1)
+		if errno == unix.EINTR {
+			continue
+		}
+		if n != 1 {
+			os.Exit(1) // the recorder gave up
+		}
+		break
 	}
 	fail := func(err error) {
 		var errno unix.Errno
@@ -91,7 +103,12 @@ func startCommand(args []string, piped bool) (*command, error) {
 		errR.Close()
 		return nil, fmt.Errorf("%q: %w", args[0], err)
 	}
-	return &command{cmd: cmd, goOn: goW, errs: errR}, nil
+	c := &command{cmd: cmd, goOn: goW, errs: errR}
+	if _, err := io.ReadFull(errR, make([]byte, 1)); err != nil {
+		c.cancel()
+		return nil, fmt.Errorf("%q: the process that is to become it has ended: %v", args[0], cmd.ProcessState)
+	}
+	return c, nil
 }
 
 func (c *command) pid() int { return c.cmd.Process.Pid }

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"os"
@@ -24,7 +25,14 @@ type Event struct {
 
 	Period, Freq uint64 // of this event alone; 0: what Options say
 	Callgraph    string // of this event alone, as in --call-graph; "": what Options say
+	MaxStack     uint16 // frames, of this event alone; 0: what Options say
+	StackSize    uint32 // bytes of user stack, of this event alone; 0: what Options say
+	Branch       uint64 // branch_sample_type, of this event alone; 0: what Options say
+	Inherit      Choice // by what the target starts
+	Overwrite    Choice // the oldest records, if the ring is full
 	NoTime       bool
+	Filter       string // of a tracepoint, in the kernel's language; "": none
+	ExcludeSelf  bool   // tracepoints: not of the recorder's threads of now
 
 	// Modifiers.
 	User, Kernel, Hypervisor, Guest, Host bool // counted; if none is set, all are
@@ -39,6 +47,31 @@ type Event struct {
 	modified   bool   // it has modifiers of its own
 	implicit   bool   // nobody named it
 }
+
+// AddFilter has a tracepoint recorded only where a filter matches too.
+func (e *Event) AddFilter(filter string) {
+	if e.Filter != "" {
+		filter = "(" + e.Filter + ") && (" + filter + ")"
+	}
+	e.Filter = filter
+}
+
+// Tracepoint reports whether the event is one, of which alone there are
+// filters.
+func (e *Event) Tracepoint() bool { return e.Type == perfdata.TypeTracepoint }
+
+// A Choice is what an event says of itself where Options speak of all.
+type Choice int8
+
+// The choices.
+const (
+	Default Choice = iota // what Options say
+	Yes
+	No
+)
+
+// or returns what is chosen, def by default.
+func (c Choice) or(def bool) bool { return c == Yes || c == Default && def }
 
 // Software events (enum perf_sw_ids) that have a part in recording.
 const (
@@ -460,6 +493,12 @@ func (h Host) tracepoints(system, name string) ([]Event, error) {
 		name := filepath.Base(filepath.Dir(at)) + ":" + filepath.Base(at)
 		out = append(out, Event{Name: name, Type: perfdata.TypeTracepoint, Config: id, tracepoint: name})
 	}
+	// As the kernel lists them, and perf has them.
+	slices.SortStableFunc(out, func(a, b Event) int {
+		as, _, _ := strings.Cut(a.tracepoint, ":")
+		bs, _, _ := strings.Cut(b.tracepoint, ":")
+		return cmp.Or(cmp.Compare(as, bs), cmp.Compare(a.Config, b.Config))
+	})
 	if out == nil {
 		if _, err := os.ReadDir(dir); err != nil {
 			return nil, fmt.Errorf("tracepoint %s:%s: %v: mount tracefs there, and be root", system, name, err)
@@ -513,7 +552,7 @@ func (h Host) terms(e *Event, dir, terms string, depth int) error {
 			continue
 		}
 		if dir == "" {
-			return fmt.Errorf("term %q: want period, freq, name, call-graph or time", key)
+			return fmt.Errorf("term %q: want period, freq, name, call-graph, stack-size, max-stack, branch_type, time, inherit, overwrite or a no- of these", key)
 		}
 		if b, err := os.ReadFile(filepath.Join(dir, "events", filepath.Base(key))); err == nil && !has && depth == 0 {
 			if err := h.terms(e, dir, strings.TrimSpace(string(b)), 1); err != nil {
@@ -540,42 +579,66 @@ func (h Host) terms(e *Event, dir, terms string, depth int) error {
 
 // term sets one of the terms that every PMU has.
 func (e *Event) term(key, value string, has bool) (known bool, err error) {
-	number := func(to *uint64) (bool, error) {
-		v, err := strconv.ParseUint(value, 0, 64)
+	number := func(to *uint64, size int) (bool, error) {
+		v, err := strconv.ParseUint(value, 0, size)
 		if err != nil {
-			return true, fmt.Errorf("term %q: %q is no number", key, value)
+			return true, fmt.Errorf("term %q: %q is no number of %d bits", key, value, size)
 		}
 		*to = v
+		return true, nil
+	}
+	choices := map[string]*Choice{"inherit": &e.Inherit, "overwrite": &e.Overwrite}
+	if c := choices[strings.TrimPrefix(key, "no-")]; c != nil && (!has || value == "0" || value == "1") {
+		if *c = Yes; strings.HasPrefix(key, "no-") != (value == "0") {
+			*c = No
+		}
+		return true, nil
+	}
+	if key == "percore" && !has { // of perf stat
 		return true, nil
 	}
 	if !has {
 		return false, nil
 	}
+	var v uint64
 	switch key {
 	case "config":
-		return number(&e.Config)
+		return number(&e.Config, 64)
 	case "config1":
-		return number(&e.Config1)
+		return number(&e.Config1, 64)
 	case "config2":
-		return number(&e.Config2)
+		return number(&e.Config2, 64)
 	case "period":
-		return number(&e.Period)
+		return number(&e.Period, 64)
 	case "freq":
-		return number(&e.Freq)
+		return number(&e.Freq, 64)
+	case "nr": // of perf trace
+		return number(&v, 32)
+	case "max-stack":
+		known, err = number(&v, 16)
+		e.MaxStack = uint16(v)
+	case "stack-size":
+		known, err = number(&v, 16)
+		if e.StackSize = uint32(v+7) &^ 7; e.StackSize > maxStackSize {
+			err = fmt.Errorf("term %q: %d bytes: want up to %d", key, v, maxStackSize)
+		}
+	case "branch_type":
+		known = true
+		e.Branch, err = ParseBranches([]string{value})
 	case "name":
+		known = true
 		e.Name = strings.Trim(value, "'")
-		return true, nil
 	case "call-graph":
-		if _, err := ParseCallgraph(value); err != nil && value != "no" {
-			return true, err
+		known = true
+		if _, err = ParseCallgraph(value); value == "no" {
+			err = nil
 		}
 		e.Callgraph = value
-		return true, nil
 	case "time":
+		known = true
 		e.NoTime = value == "0"
-		return true, nil
 	}
-	return false, nil
+	return known, err
 }
 
 // format puts the bits of v where a format such as config:0-7,32-35 says.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/perfark/perfark/perfdata"
 )
@@ -117,13 +118,13 @@ func TestParseCPUs(t *testing.T) {
 
 func TestParseOptions(t *testing.T) {
 	for s, want := range map[string]Callgraph{
-		"fp": {Mode: CallgraphFP}, "dwarf": {Mode: CallgraphDWARF}, "dwarf,4090": {Mode: CallgraphDWARF, StackSize: 4096}, "lbr": {Mode: CallgraphLBR},
+		"fp": {Mode: CallgraphFP}, "dwarf": {Mode: CallgraphDWARF}, "dwarf,4090": {Mode: CallgraphDWARF, StackSize: 4096}, "lbr": {Mode: CallgraphLBR}, "fp,8": {Mode: CallgraphFP, MaxStack: 8},
 	} {
 		if got, err := ParseCallgraph(s); got != want || err != nil {
 			t.Errorf("%q: %+v, %v", s, got, err)
 		}
 	}
-	for _, s := range []string{"", "x", "dwarf,", "dwarf,0", "dwarf,65529", "dwarf,-8", "fp,8", "lbr,8"} {
+	for _, s := range []string{"", "x", "dwarf,", "dwarf,0", "dwarf,65529", "dwarf,-8", "fp,0", "fp,70000", "lbr,8"} {
 		if got, err := ParseCallgraph(s); err == nil {
 			t.Errorf("%q: %+v", s, got)
 		}
@@ -158,6 +159,60 @@ func TestParseOptions(t *testing.T) {
 		if got, err := userID(passwd, user); err == nil {
 			t.Errorf("%q: %v", user, got)
 		}
+	}
+}
+
+func TestParseWindows(t *testing.T) {
+	const ms = time.Millisecond
+	for s, want := range map[string][]Window{"-1": nil, "30": nil, "10-20": {{10 * ms, 20 * ms}}, "10-20,20-40": {{10 * ms, 20 * ms}, {20 * ms, 40 * ms}}} {
+		delay, list, err := ParseWindows(s)
+		if err != nil || !slices.Equal(list, want) || delay != map[string]time.Duration{"-1": -1, "30": 30 * ms}[s] && delay != 10*ms {
+			t.Errorf("%q: %v, %v, %v", s, delay, list, err)
+		}
+	}
+	for _, s := range []string{"", "x", "1-", "20-10", "10-10", "10-20,15-30", "10-20,", "99999999999"} {
+		if _, list, err := ParseWindows(s); err == nil {
+			t.Errorf("%q: %v", s, list)
+		}
+	}
+	for s, want := range map[string]Synth{"no": SynthNone, "all": SynthMaps | SynthCgroups, "task,cgroup": SynthTasks | SynthCgroups} {
+		if got, err := ParseSynth(s); got != want || err != nil {
+			t.Errorf("%q: %v, %v", s, got, err)
+		}
+	}
+	for _, s := range []string{"", "no,task", "mmap,"} {
+		if got, err := ParseSynth(s); err == nil {
+			t.Errorf("%q: %v", s, got)
+		}
+	}
+	for _, test := range []struct {
+		s, kind Synth
+		want    bool
+	}{{0, SynthCgroups, true}, {SynthNone, SynthTasks, false}, {SynthMaps, SynthTasks, true}, {SynthTasks, SynthMaps, false}} {
+		if got := test.s.has(test.kind); got != test.want {
+			t.Errorf("%v has %v: %v", test.s, test.kind, got)
+		}
+	}
+}
+
+// The terms that an event may have of its own.
+func TestEventTerms(t *testing.T) {
+	list, err := fakeHost(t).ParseEvents("cycles/call-graph=dwarf,stack-size=4090,max-stack=5,branch_type=any_call,no-inherit,overwrite,percore,nr=3,time=0/")
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	e := list[0]
+	if e.Callgraph != "dwarf" || e.StackSize != 4096 || e.MaxStack != 5 || e.Branch != 0x10 || e.Inherit != No || e.Overwrite != Yes || !e.NoTime {
+		t.Errorf("%+v", e)
+	}
+	for _, s := range []string{"cycles/stack-size=65535/", "cycles/max-stack=65536/", "cycles/branch_type=x/", "cycles/inherit=x/", "cycles/freq=x/"} {
+		if list, err := (Host{}).ParseEvents(s); err == nil {
+			t.Errorf("%s: %+v", s, list)
+		}
+	}
+	e.AddFilter("a == 1")
+	if e.AddFilter("b == 2"); e.Filter != "(a == 1) && (b == 2)" {
+		t.Errorf("filter %q", e.Filter)
 	}
 }
 

@@ -79,7 +79,24 @@ func (r *recorder) features() error {
 		}
 		set[perfdata.FeatureCompressed] = c
 	}
+	if !r.o.NoBPF && !r.o.Pipe && seekable(r.out) {
+		set[perfdata.FeatureBPFProgInfo], set[perfdata.FeatureBPFBTF] = r.programs.features()
+	}
+	own, others := h.pmuCaps()
+	if len(own) > 0 {
+		set[perfdata.FeatureCPUPMUCaps] = own
+	}
+	set[perfdata.FeaturePMUCaps] = others
+	if n := h.hybrid(); len(n) > 1 {
+		set[perfdata.FeatureHybridTopology] = n
+	}
 	for _, bit := range slices.Sorted(maps.Keys(set)) {
+		if b, ok := set[bit].([]byte); ok {
+			if err := r.file.w.SetFeatureData(bit, b); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := r.file.w.SetFeature(bit, set[bit]); err != nil {
 			return err
 		}
@@ -258,6 +275,42 @@ func (h hostFacts) pmus() []perfdata.PMUMapping {
 	for _, d := range list {
 		if n, err := strconv.ParseUint(h.line("bus/event_source/devices", d.Name(), "type"), 10, 32); err == nil {
 			out = append(out, perfdata.PMUMapping{Type: uint32(n), Name: d.Name()})
+		}
+	}
+	return out
+}
+
+// pmuCaps returns what PMUs say they can do: that of the processor, and the
+// others.
+func (h hostFacts) pmuCaps() (own []perfdata.Cap, others []perfdata.PMUCaps) {
+	for _, pmu := range h.pmus() {
+		list, err := os.ReadDir(filepath.Join(h.sys, "bus/event_source/devices", pmu.Name, "caps"))
+		if err != nil {
+			continue
+		}
+		var caps []perfdata.Cap
+		for _, d := range list {
+			if v := h.line("bus/event_source/devices", pmu.Name, "caps", d.Name()); v != "" {
+				caps = append(caps, perfdata.Cap{Name: d.Name(), Value: v})
+			}
+		}
+		switch {
+		case len(caps) == 0:
+		case pmu.Name == "cpu":
+			own = caps
+		default:
+			others = append(others, perfdata.PMUCaps{PMU: pmu.Name, Caps: caps})
+		}
+	}
+	return own, others
+}
+
+// hybrid lists the PMUs of processors of several kinds, where there are some.
+func (h hostFacts) hybrid() []perfdata.HybridPMU {
+	var out []perfdata.HybridPMU
+	for _, pmu := range h.pmus() {
+		if cpus := h.line("bus/event_source/devices", pmu.Name, "cpus"); cpus != "" && strings.HasPrefix(pmu.Name, "cpu_") {
+			out = append(out, perfdata.HybridPMU{PMU: pmu.Name, CPUs: cpus})
 		}
 	}
 	return out

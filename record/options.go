@@ -7,8 +7,10 @@
 package record
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -66,11 +68,16 @@ type Options struct {
 
 	Address, PhysAddr, DataPageSize, CodePageSize bool
 	Weight, Transaction, SampleCPU, RunningTime   bool
-	IntrRegs, UserRegs                            bool
 	NoTime, NoPeriod, AlwaysPeriod, Raw           bool
-	Stat                                          bool // what each thread counted, when it ends
-	NoSamples                                     bool // what is mapped and started, but no samples
-	AllUser, AllKernel                            bool
+	Identifier                                    bool // samples have their id at the same place in all events
+
+	// Registers of samples, when they were taken and of user space, by bit as
+	// perf_regs.h numbers them; 0: none. HostRegs are those that there are.
+	IntrRegs, UserRegs uint64
+
+	Stat               bool // what each thread counted, when it ends
+	NoSamples          bool // what is mapped and started, but no samples
+	AllUser, AllKernel bool
 
 	Group      bool // all events are one group
 	Namespaces bool // records of namespaces
@@ -96,9 +103,22 @@ type Options struct {
 	Delay    time.Duration // before events are enabled; <0: they never are
 	Duration time.Duration // after which the recording ends, from when all is set up; 0: never
 	Pages    int           // of the ring of each processor, a power of two; 0 means 512 KiB, or what may be locked
-	Compress int           // zstd level from 1; 0: plain records
-	Pipe     bool          // the output is one, even if it could seek
-	MaxSize  int64         // bytes of the file at which the recording ends; 0: never
+	Windows  []Window      // after Delay, when events are enabled; none: all the time
+	Eager    bool          // records are read as soon as they are there
+	Priority int           // of the thread that reads, SCHED_FIFO; 0: as any other
+	Synth    Synth         // what is found out about what was there before; 0: all
+	SynthEnd bool          // and at the end, not before the first sample
+
+	// DropRights gives up, once events are open and for the whole process, the
+	// capabilities that recording does not need; it keeps CAP_DAC_OVERRIDE if
+	// KeepOverride says that files are still to be made where only that allows
+	// it.
+	DropRights, KeepOverride bool
+
+	Control  *Control // commands while it records
+	Compress int      // zstd level from 1; 0: plain records
+	Pipe     bool     // the output is one, even if it could seek
+	MaxSize  int64    // bytes of the file at which the recording ends; 0: never
 	Switch   Switch
 	Flush    time.Duration // records reach the file no later than this; 0 means 500 ms
 }
@@ -110,6 +130,79 @@ type Switch struct {
 	Now   <-chan os.Signal         // when something comes
 	Next  func() (*os.File, error) // what the next file is, when one is complete
 	Files int                      // how many the caller keeps; 0: all
+
+	// Events are not recorded: each of them is a reason to begin a file.
+	Events []Event
+}
+
+// A Window is a time during which events are enabled, from when the recording
+// began, as Delay is.
+type Window struct{ From, To time.Duration }
+
+// Synth are kinds of records about what was there before: see Options.
+type Synth uint8
+
+// The kinds. All are those of the zero value; SynthNone is none of them, so that
+// kernel, modules and targets are left.
+const (
+	SynthTasks Synth = 1 << iota
+	SynthMaps        // and with them tasks
+	SynthCgroups
+	SynthNone
+)
+
+// has reports whether records of a kind are wanted.
+func (s Synth) has(kind Synth) bool {
+	if s&SynthMaps != 0 {
+		s |= SynthTasks
+	}
+	return s == 0 || s&kind != 0
+}
+
+// ParseSynth parses no, all, or a list of task, mmap and cgroup, as perf record
+// --synth takes it.
+func ParseSynth(s string) (Synth, error) {
+	var out Synth
+	for word := range strings.SplitSeq(s, ",") {
+		kind, ok := map[string]Synth{"no": SynthNone, "all": SynthMaps | SynthCgroups, "task": SynthTasks, "mmap": SynthMaps, "cgroup": SynthCgroups}[word]
+		if !ok || kind == SynthNone && s != word {
+			return 0, fmt.Errorf("%q: want no, all, or some of task, mmap and cgroup", s)
+		}
+		out |= kind
+	}
+	return out, nil
+}
+
+// A Control is where commands come from while it records, as perf record
+// --control has them: enable, disable, evlist, ping, stop.
+type Control struct {
+	In  *os.File
+	Ack *os.File // gets "ack\n" after each command; nil: nothing does
+	Out *os.File // gets what evlist prints; nil: nothing does
+}
+
+// ParseWindows parses what perf record -D takes: milliseconds, or times such as
+// 10-20,30-40 for which events are enabled.
+func ParseWindows(s string) (delay time.Duration, list []Window, err error) {
+	if ms, err := strconv.ParseInt(s, 10, 32); err == nil {
+		if ms < 0 {
+			return -1, nil, nil
+		}
+		return time.Duration(ms) * time.Millisecond, nil, nil
+	}
+	last := time.Duration(0)
+	for r := range strings.SplitSeq(s, ",") {
+		from, to, ok := strings.Cut(r, "-")
+		a, err := strconv.ParseUint(from, 10, 31)
+		b, err2 := strconv.ParseUint(to, 10, 31)
+		w := Window{time.Duration(a) * time.Millisecond, time.Duration(b) * time.Millisecond}
+		if !ok || err != nil || err2 != nil || w.From >= w.To || w.From < last {
+			return 0, nil, fmt.Errorf("%q: want milliseconds, or times in order such as 10-20,30-40", s)
+		}
+		last = w.To
+		list = append(list, w)
+	}
+	return list[0].From, list, nil
 }
 
 // ErrNoTarget says that there is nothing to record.
@@ -121,9 +214,31 @@ func (o *Options) hasCPU() bool { return o.All || len(o.CPUs) > 0 || len(o.Cgrou
 
 func (o *Options) hasTask() bool { return len(o.PIDs)+len(o.TIDs)+len(o.UIDs) > 0 }
 
-// address reports whether samples have the address of data. As with perf they
-// have if they have a copy of the stack.
-func (o *Options) address() bool { return o.Address || o.Callgraph.Mode == CallgraphDWARF }
+// chain returns how the callers of an event are recorded.
+func (o *Options) chain(w *Event) Callgraph {
+	cg := o.Callgraph
+	switch {
+	case w.Callgraph == "no":
+		return Callgraph{}
+	case w.Callgraph != "":
+		cg, _ = ParseCallgraph(w.Callgraph)
+	case w.MaxStack > 0:
+		cg = Callgraph{Mode: CallgraphFP}
+	}
+	if w.MaxStack > 0 {
+		cg.MaxStack = w.MaxStack
+	}
+	if w.StackSize > 0 {
+		cg.StackSize = w.StackSize
+	}
+	return cg
+}
+
+// address reports whether the samples of an event have the address of data. As
+// with perf they have if they have a copy of the stack.
+func (o *Options) address(w *Event) bool {
+	return o.Address || o.Callgraph.Mode == CallgraphDWARF || o.chain(w).Mode == CallgraphDWARF
+}
 
 // Check finds what cannot be asked for, whatever the host is.
 func (o *Options) Check() error {
@@ -132,6 +247,9 @@ func (o *Options) Check() error {
 	}
 	if o.Pages != 0 && o.Pages&(o.Pages-1) != 0 {
 		return fmt.Errorf("%d pages: want a power of two", o.Pages)
+	}
+	if p := o.Priority; p < 0 || p > 99 {
+		return fmt.Errorf("priority %d: want 1 to 99", p)
 	}
 	if o.Callgraph.Mode == CallgraphDWARF {
 		if n := o.Callgraph.StackSize; n%8 != 0 || n > maxStackSize {
@@ -156,7 +274,7 @@ type wanted struct {
 
 // configure returns the attrs of the events, the tracking one among them, as
 // perf record asks for them (evlist__config, evsel__config).
-func (o *Options) configure(regs regMasks) []wanted {
+func (o *Options) configure(regs Regs) []wanted {
 	list := make([]wanted, 0, len(o.Events)+1)
 	for i := range o.Events {
 		list = append(list, wanted{Event: o.Events[i], cgroup: -1})
@@ -182,8 +300,8 @@ func (o *Options) configure(regs regMasks) []wanted {
 	}
 	for i := range list {
 		a := &list[i].attr
-		if len(list) > 1 || o.Pipe {
-			if same {
+		if len(list) > 1 || o.Pipe || o.Identifier {
+			if same && !o.Identifier {
 				a.SampleType |= perfdata.SampleIdentID
 			} else {
 				a.SampleType |= perfdata.SampleIdentifier
@@ -194,12 +312,15 @@ func (o *Options) configure(regs regMasks) []wanted {
 	return list
 }
 
-// regMasks are the registers that samples have, by architecture.
-type regMasks struct{ user, intr uint64 }
+// Regs are registers of samples, by bit as perf_regs.h numbers them.
+type Regs struct {
+	User, Intr uint64
+	Unwind     uint64 // without which no stack can be unwound
+}
 
 func (w *wanted) isDummy() bool { return w.Type == perfdata.TypeSoftware && w.Config == swDummy }
 
-func (o *Options) configureOne(list []wanted, i int, regs regMasks) {
+func (o *Options) configureOne(list []wanted, i int, regs Regs) {
 	w := &list[i]
 	dummy := w.isDummy()
 	w.attr = w.Event.attr()
@@ -223,7 +344,7 @@ func (o *Options) configureOne(list []wanted, i int, regs regMasks) {
 		}
 	}
 	set(true, perfdata.FlagSampleIDAll)
-	set(!o.NoInherit, perfdata.FlagInherit)
+	set(w.Inherit.or(!o.NoInherit), perfdata.FlagInherit)
 	sample(true, perfdata.SampleIP|perfdata.SampleTID)
 	sample(!o.NoTime && !w.NoTime, perfdata.SampleTime)
 	if w.SampleRead {
@@ -248,18 +369,21 @@ func (o *Options) configureOne(list []wanted, i int, regs regMasks) {
 	if o.Stat {
 		set(true, perfdata.FlagInheritStat)
 	}
-	set(o.Overwrite && !w.added, perfdata.FlagWriteBackward)
+	set(!w.added && w.Overwrite.or(o.Overwrite), perfdata.FlagWriteBackward)
 	if o.RunningTime || o.Stat {
 		a.ReadFormat |= perfdata.ReadEnabled | perfdata.ReadRunning
 	}
 	a.ReadFormat |= perfdata.ReadLost
+	if o.Eager {
+		a.WakeupEvents = 1
+	}
 
 	track := w.tracking
 	set(track, perfdata.FlagMmap|perfdata.FlagMmap2|perfdata.FlagComm|perfdata.FlagCommExec|perfdata.FlagTask|
 		perfdata.FlagKsymbol)
 	set(track && !o.NoBPF, perfdata.FlagBPFEvent)
 	set(track && o.KernelIDs && !o.NoBuildID, perfdata.FlagBuildID)
-	set(track && o.address(), perfdata.FlagMmapData)
+	set(track && o.address(&w.Event), perfdata.FlagMmapData)
 	set(track && o.Namespaces, perfdata.FlagNamespaces)
 	set(track && o.AllCgroups, perfdata.FlagCgroup)
 	set(track && o.Switches, perfdata.FlagContextSwitch)
@@ -268,8 +392,8 @@ func (o *Options) configureOne(list []wanted, i int, regs regMasks) {
 	immediate := w.added && (o.hasCPU() || o.hasTask()) // it sees what is mapped from the start
 	set(leader && !immediate, perfdata.FlagDisabled)
 	set(leader && !immediate && !o.hasCPU() && !o.hasTask() && (o.Delay == 0 || w.added), perfdata.FlagEnableOnExec)
-	set(w.Pinned, perfdata.FlagPinned)
-	set(w.Exclusive, perfdata.FlagExclusive)
+	set(w.Pinned && leader, perfdata.FlagPinned)
+	set(w.Exclusive && leader, perfdata.FlagExclusive)
 	set(w.Idle, perfdata.FlagExcludeIdle)
 	if o.UseClock {
 		set(true, perfdata.FlagUseClockID)
@@ -329,32 +453,28 @@ func (o *Options) rate(w *wanted, leader bool) {
 }
 
 // fields sets what the samples of an event hold beyond where and when.
-func (o *Options) fields(w *wanted, regs regMasks, sample func(bool, perfdata.SampleType)) {
+func (o *Options) fields(w *wanted, regs Regs, sample func(bool, perfdata.SampleType)) {
 	a := &w.attr
-	sample(o.address(), perfdata.SampleAddr|perfdata.SampleDataSrc)
+	sample(o.address(&w.Event), perfdata.SampleAddr|perfdata.SampleDataSrc)
 	sample(o.PhysAddr, perfdata.SamplePhysAddr)
 	sample(o.DataPageSize, perfdata.SampleDataPageSize)
 	sample(o.CodePageSize, perfdata.SampleCodePageSize)
 	sample(o.Weight, perfdata.SampleWeightStruct)
 	sample(o.Transaction, perfdata.SampleTransaction)
-	if o.IntrRegs && !w.isDummy() {
+	if o.IntrRegs != 0 && !w.isDummy() {
 		sample(true, perfdata.SampleRegsIntr)
-		a.SampleRegsIntr = regs.intr
+		a.SampleRegsIntr = o.IntrRegs
 	}
-	if o.UserRegs && !w.isDummy() {
+	if o.UserRegs != 0 && !w.isDummy() {
 		sample(true, perfdata.SampleRegsUser)
-		a.SampleRegsUser = regs.user
+		a.SampleRegsUser |= o.UserRegs
 	}
-	if o.Branch != 0 {
+	branch := cmp.Or(w.Branch, o.Branch)
+	if branch != 0 {
 		sample(true, perfdata.SampleBranchStack)
-		a.BranchSampleType = o.Branch
+		a.BranchSampleType = branch
 	}
-	cg := o.Callgraph
-	if own, err := ParseCallgraph(w.Callgraph); err == nil {
-		cg = own
-	} else if w.Callgraph == "no" {
-		return
-	}
+	cg := o.chain(&w.Event)
 	if cg.Mode == CallgraphNone {
 		return
 	}
@@ -369,14 +489,17 @@ func (o *Options) fields(w *wanted, regs regMasks, sample func(bool, perfdata.Sa
 	switch cg.Mode {
 	case CallgraphDWARF:
 		sample(true, perfdata.SampleRegsUser|perfdata.SampleStackUser)
-		a.SampleRegsUser |= regs.user
+		if o.UserRegs == 0 {
+			a.SampleRegsUser |= regs.User
+		}
+		a.SampleRegsUser |= regs.Unwind // and those that were asked for, as with perf
 		a.SampleStackUser = cg.StackSize
 		if a.SampleStackUser == 0 {
 			a.SampleStackUser = 8192
 		}
 		a.Flags |= perfdata.FlagExcludeCallchainUser
 	case CallgraphLBR:
-		if o.Branch == 0 {
+		if branch == 0 {
 			sample(true, perfdata.SampleBranchStack)
 			a.BranchSampleType = branchUser | branchCallStack | branchNoCycles | branchNoFlags | perfdata.BranchHWIndex
 			a.Flags |= perfdata.FlagExcludeCallchainUser
@@ -426,7 +549,7 @@ func ParseBranches(kinds []string) (uint64, error) {
 	return mask, nil
 }
 
-// ParseCallgraph parses fp, dwarf[,SIZE] or lbr.
+// ParseCallgraph parses fp[,FRAMES], dwarf[,SIZE] or lbr.
 func ParseCallgraph(s string) (Callgraph, error) {
 	mode, size, sized := strings.Cut(s, ",")
 	var cg Callgraph
@@ -438,7 +561,7 @@ func ParseCallgraph(s string) (Callgraph, error) {
 	case "lbr":
 		cg.Mode = CallgraphLBR
 	default:
-		return cg, fmt.Errorf("%q: want fp, dwarf[,SIZE] or lbr", s)
+		return cg, fmt.Errorf("%q: want fp[,FRAMES], dwarf[,SIZE] or lbr", s)
 	}
 	if !sized {
 		return cg, nil
@@ -448,8 +571,15 @@ func ParseCallgraph(s string) (Callgraph, error) {
 		return cg, nil
 	}
 	n, err := strconv.ParseUint(size, 0, 32)
-	if err != nil || cg.Mode != CallgraphDWARF || n == 0 {
-		return cg, fmt.Errorf("%q: want fp, dwarf[,SIZE] or lbr", s)
+	if err != nil || cg.Mode == CallgraphLBR || n == 0 {
+		return cg, fmt.Errorf("%q: want fp[,FRAMES], dwarf[,SIZE] or lbr", s)
+	}
+	if cg.Mode == CallgraphFP {
+		if n > math.MaxUint16 {
+			return cg, fmt.Errorf("chains of %d frames: want up to %d", n, math.MaxUint16)
+		}
+		cg.MaxStack = uint16(n)
+		return cg, nil
 	}
 	if n = (n + 7) &^ 7; n > maxStackSize {
 		return cg, fmt.Errorf("a stack of %d bytes: want up to %d", n, maxStackSize)

@@ -39,6 +39,10 @@ type recorder struct {
 	ids   *identities
 	hosts hostFacts
 
+	programs bpfPrograms
+	triggers []trigger
+	commands []byte // from Options.Control, not yet a line
+
 	wall  time.Time     // when the file began,
 	clock time.Duration // and the time of its clock then
 	note  func(format string, args ...any)
@@ -67,6 +71,8 @@ type Stats struct {
 
 	// KernelHidden says that the kernel did not tell where it is.
 	KernelHidden bool
+
+	Notes []string // what was not done as asked, and why: what note was told
 
 	Copies CopyStats
 }
@@ -247,6 +253,7 @@ func paranoidText() string {
 // done without is given up, for all of them alike.
 func (r *recorder) openAll() error {
 	r.fewer()
+	again := 0
 	for {
 		w, err := r.tryOpen()
 		if err == nil {
@@ -259,6 +266,12 @@ func (r *recorder) openAll() error {
 		var errno unix.Errno
 		if !errors.As(err, &errno) {
 			return err
+		}
+		if errno == unix.EINVAL && r.cmd != nil && again < 3 && w != &r.list[w.Leader] {
+			// The process that waits got a thread meanwhile, with which it may
+			// have exchanged the counters that are open already.
+			again++
+			continue
 		}
 		said, ok := r.fallback(w, errno)
 		if !ok && (errno == unix.ENOENT || errno == unix.ENODEV || errno == unix.EOPNOTSUPP) && w.Type == perfdata.TypeHardware && w.Config == 0 {
@@ -337,7 +350,12 @@ func (r *recorder) explain(w *wanted, err unix.Errno) error {
 		unix.EMFILE: "too many open files: raise ulimit -n", unix.ENOSPC: "more breakpoints or groups than the processor has",
 		unix.EINVAL: "the kernel does not take what is asked of it", unix.ESRCH: "the process is gone",
 	}[err]
-	if why == "" {
+	switch {
+	case w.attr.SampleType&perfdata.SampleBranchStack != 0 && (err == unix.EOPNOTSUPP || err == unix.EINVAL):
+		why = "this machine has no branch records for it"
+	case err == unix.EINVAL && w.Type > perfdata.TypeBreakpoint && !r.o.hasCPU():
+		why = "its PMU counts on processors, not in a process: -a"
+	case why == "":
 		why = "perf_event_open"
 	}
 	return fmt.Errorf("event %q: %s: %w", w.Name, why, err)
@@ -377,6 +395,11 @@ func (r *recorder) tryOpen() (*wanted, error) {
 				c := &counter{fd: fd, event: i, cpu: cpu, tid: tid}
 				r.open = append(r.open, c)
 				leaders[[2]int{i, ti}] = fd
+				if w.Filter != "" {
+					if err := setFilter(fd, w.Filter); err != nil {
+						return nil, fmt.Errorf("event %q: filter %q: the kernel does not take it: %w", w.Name, w.Filter, err)
+					}
+				}
 				if err := c.readID(); err != nil {
 					return nil, err
 				}
@@ -476,15 +499,12 @@ func (r *recorder) loop(ctx context.Context, ended <-chan struct{}) error {
 	events := make([]unix.EpollEvent, 64)
 	begun := time.Now()
 	last, since := begun, begun
-	delayed := r.o.Delay > 0
+	toggles := r.o.toggles()
 	gone := 0
 	for {
 		wait := time.Until(last.Add(flush))
-		if delayed {
-			wait = min(wait, time.Until(begun.Add(r.o.Delay)))
-		}
-		if r.o.Duration > 0 {
-			wait = min(wait, time.Until(begun.Add(r.o.Duration)))
+		if len(toggles) > 0 {
+			wait = min(wait, time.Until(begun.Add(toggles[0].at)))
 		}
 		if r.o.Duration > 0 {
 			wait = min(wait, time.Until(begun.Add(r.o.Duration)))
@@ -493,23 +513,28 @@ func (r *recorder) loop(ctx context.Context, ended <-chan struct{}) error {
 		if err != nil && err != unix.EINTR {
 			return fmt.Errorf("epoll: %w", err)
 		}
-		woken := 0
+		woken, stop, another := 0, false, false
 		for i := range max(n, 0) {
-			if events[i].Fd < 0 {
+			switch fd := events[i].Fd; {
+			case fd == wakeOther:
 				var b [8]byte
 				unix.Read(r.wake, b[:])
-			} else if events[i].Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+			case fd == wakeControl:
+				stop = r.controls()
+			case fd == wakeTrigger:
+				another = r.triggered()
+			case events[i].Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0:
 				unix.EpollCtl(r.epoll, unix.EPOLL_CTL_DEL, r.open[events[i].Fd].fd, nil)
 				gone++
 			}
 			woken = 1
 		}
 		r.stats.Wakeups += woken
-		if delayed && time.Since(begun) >= r.o.Delay {
-			delayed = false
-			if err := r.enable(); err != nil {
+		for len(toggles) > 0 && time.Since(begun) >= toggles[0].at {
+			if err := r.toggle("", toggles[0].on); err != nil {
 				return err
 			}
+			toggles = toggles[1:]
 		}
 		if err := r.drain(false); err != nil {
 			return err
@@ -527,14 +552,14 @@ func (r *recorder) loop(ctx context.Context, ended <-chan struct{}) error {
 			return nil
 		default:
 		}
-		if gone >= len(r.open) && !r.o.hasCPU() || r.o.Duration > 0 && time.Since(begun) >= r.o.Duration {
+		if stop || gone >= len(r.open) && !r.o.hasCPU() || r.o.Duration > 0 && time.Since(begun) >= r.o.Duration {
 			return nil
 		}
 		switch sw := &r.o.Switch; {
 		case r.o.MaxSize > 0 && r.file.w.Offset() >= r.o.MaxSize:
 			r.stats.SizeReached = true
 			return nil
-		case sw.Next != nil && (sw.Size > 0 && r.file.w.Offset() >= sw.Size || sw.Every > 0 && time.Since(since) >= sw.Every || received(sw.Now)):
+		case sw.Next != nil && (sw.Size > 0 && r.file.w.Offset() >= sw.Size || sw.Every > 0 && time.Since(since) >= sw.Every || another || received(sw.Now)):
 			if err := r.next(); err != nil {
 				return err
 			}
@@ -584,14 +609,34 @@ func bare(t perfdata.Type) []byte {
 
 // Run records to out until the target is gone, the command ends, or ctx is
 // done. If out is a regular file it becomes one of perf's, else what a pipe
-// carries. note is told what was not done as asked, and why.
+// carries. note is told what was not done as asked, and why; it may be nil.
 //
 // What is in the file at any time is a recording that can be read. The error is
 // of what kept it from being complete; Stats say how far it came.
 func Run(ctx context.Context, out *os.File, o Options, note func(format string, args ...any)) (*Stats, error) {
-	r := &recorder{o: o, note: note, hosts: hostFacts{sys: "/sys", proc: "/proc"}}
+	r := &recorder{o: o, hosts: hostFacts{sys: "/sys", proc: "/proc"}}
+	r.note = func(format string, args ...any) {
+		r.stats.Notes = append(r.stats.Notes, fmt.Sprintf(format, args...))
+		if note != nil {
+			note(format, args...)
+		}
+	}
 	err := r.all(ctx, out)
 	return &r.stats, err
+}
+
+// Attrs returns what the kernel would be asked for first: names and attrs of
+// all events, with the one that sees what is mapped.
+func Attrs(o Options) ([]perfdata.EventDesc, error) {
+	r := &recorder{o: o, note: func(string, ...any) {}}
+	if err := r.settle(); err != nil {
+		return nil, err
+	}
+	var out []perfdata.EventDesc
+	for _, w := range r.o.configure(HostRegs) {
+		out = append(out, perfdata.EventDesc{Attr: w.attr, Name: w.Name})
+	}
+	return out, nil
 }
 
 // settle fills in what was left open, and corrects what cannot be.
@@ -599,6 +644,14 @@ func (r *recorder) settle() error {
 	o := &r.o
 	if len(o.Events) == 0 {
 		o.Events = []Event{{Name: "cycles:ppp", Type: perfdata.TypeHardware, PreciseMax: true, implicit: true}}
+	}
+	o.Events = slices.Clone(o.Events)
+	for i := range o.Events {
+		if e := &o.Events[i]; e.ExcludeSelf {
+			for _, tid := range ownThreads() {
+				e.AddFilter(fmt.Sprintf("common_pid != %d", tid))
+			}
+		}
 	}
 	if o.hasTask() && (o.All || len(o.CPUs) > 0) {
 		r.note("processes, threads and users are what is recorded, not processors")
@@ -642,7 +695,7 @@ func (r *recorder) all(ctx context.Context, out *os.File) error {
 		return fmt.Errorf("eventfd: %w", err)
 	}
 	defer unix.Close(r.wake)
-	if err := r.watch(r.wake, -1); err != nil {
+	if err := r.watch(r.wake, wakeOther); err != nil {
 		return err
 	}
 	if len(r.o.Command) > 0 {
@@ -651,6 +704,12 @@ func (r *recorder) all(ctx context.Context, out *os.File) error {
 		}
 	}
 	defer r.closeAll()
+	defer r.closeTriggers()
+	if r.o.Priority > 0 {
+		if err := realtime(r.o.Priority); err != nil {
+			return err
+		}
+	}
 	return r.run(ctx, out)
 }
 
@@ -664,7 +723,7 @@ func (r *recorder) run(ctx context.Context, out *os.File) error {
 	if err := r.targets(); err != nil {
 		return err
 	}
-	r.list = r.o.configure(hostRegs)
+	r.list = r.o.configure(HostRegs)
 	closeCgroups, err := r.cgroups()
 	if err != nil {
 		return err
@@ -677,9 +736,20 @@ func (r *recorder) run(ctx context.Context, out *os.File) error {
 	if r.smaller {
 		r.note("the buffers have %d pages, not %d: more may not be locked; raise kernel.perf_event_mlock_kb, or have CAP_IPC_LOCK", r.o.Pages, pages)
 	}
+	if err := r.openTriggers(); err != nil {
+		return err
+	}
+	if c := r.o.Control; c != nil {
+		if err := r.watch(int(c.In.Fd()), wakeControl); err != nil {
+			return fmt.Errorf("control: %w", err)
+		}
+	}
 	var side *side
 	if !r.o.NoBuildID {
 		side = r.openSide()
+	}
+	if r.o.DropRights {
+		r.dropRights()
 	}
 	if !r.o.NoBuildID {
 		r.ids = &identities{proc: "/proc"}
@@ -811,7 +881,7 @@ func (r *recorder) enable() error {
 // begin writes what stands before the first sample.
 func (r *recorder) begin(out *os.File) error {
 	r.out = out
-	r.file = &sink{stats: &r.stats, ids: r.ids, timeAt: r.timeAt(), kernelIDs: r.kernelIDs()}
+	r.file = &sink{stats: &r.stats, ids: r.ids, timeAt: r.timeAt(), kernelIDs: r.kernelIDs(), programs: &r.programs}
 	var err error
 	pipe := r.o.Pipe || !seekable(out)
 	if r.file.w, err = perfdata.NewWriter(out, perfdata.WriterOptions{Big: nativeBig, Pipe: pipe}); err != nil {
@@ -869,13 +939,10 @@ func (r *recorder) timeAt() int {
 	return at
 }
 
-// targetRecords writes what was there before: which counters there are, the
-// kernel, threads, their mappings.
+// targetRecords writes which counters there are, and on what; and what was
+// there before, if that has to be at the begin.
 func (r *recorder) targetRecords(index *perfdata.IDIndex) error {
-	s := &synth{proc: "/proc", attr: &r.list[0].attr, big: nativeBig, emit: r.file.emit, data: r.o.address(), namespaces: r.o.Namespaces}
-	if r.ids != nil {
-		s.id = r.ids.of
-	}
+	s := r.synth()
 	if err := s.index(index); err != nil {
 		return err
 	}
@@ -900,6 +967,24 @@ func (r *recorder) targetRecords(index *perfdata.IDIndex) error {
 	if err := s.write(cpus); err != nil {
 		return err
 	}
+	if r.o.SynthEnd {
+		return nil
+	}
+	return r.before()
+}
+
+// synth returns what makes records of what there is already.
+func (r *recorder) synth() *synth {
+	s := &synth{proc: "/proc", attr: &r.list[0].attr, big: nativeBig, emit: r.file.emit, programs: &r.programs, tasksOnly: !r.o.Synth.has(SynthMaps), data: slices.ContainsFunc(r.o.Events, func(e Event) bool { return r.o.address(&e) }), namespaces: r.o.Namespaces}
+	if r.ids != nil {
+		s.id = r.ids.of
+	}
+	return s
+}
+
+// before writes what was there before: the kernel, threads, their mappings.
+func (r *recorder) before() error {
+	s := r.synth()
 	hidden, err := s.kernel()
 	if err != nil {
 		return err
@@ -910,12 +995,13 @@ func (r *recorder) targetRecords(index *perfdata.IDIndex) error {
 			return err
 		}
 	}
-	if r.o.AllCgroups {
+	if r.o.AllCgroups && r.o.Synth.has(SynthCgroups) {
 		if err := s.cgroups(); err != nil {
 			return err
 		}
 	}
 	switch {
+	case !r.o.Synth.has(SynthTasks):
 	case r.running: // and so may be what it started
 		return s.all()
 	case r.o.hasTask():
@@ -933,6 +1019,9 @@ func (r *recorder) targetRecords(index *perfdata.IDIndex) error {
 	case r.o.hasCPU():
 		return s.all()
 	default:
+		if r.o.SynthEnd {
+			return s.process(r.cmd.pid())
+		}
 		return s.waiting(r.cmd.pid())
 	}
 	return nil
@@ -945,6 +1034,11 @@ func (r *recorder) end() error {
 	}
 	if err := r.drain(true); err != nil {
 		return err
+	}
+	if r.o.SynthEnd {
+		if err := r.before(); err != nil {
+			return err
+		}
 	}
 	if r.lost == nil {
 		r.lost = make([]uint64, len(r.open))

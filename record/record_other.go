@@ -6,7 +6,12 @@ import (
 	"context"
 	"errors"
 	"os"
+
+	"github.com/perfark/perfark/perfdata"
 )
+
+// HostRegs are the registers that samples have: none.
+var HostRegs Regs
 
 // Stats are what a recording came to: here there is none.
 type Stats struct {
@@ -15,6 +20,7 @@ type Stats struct {
 	Size                                                           int64
 	Wakeups, Status                                                int
 	Copies                                                         CopyStats
+	Notes                                                          []string
 }
 
 // Waiting reports whether this process waits to become another program: never.
@@ -22,6 +28,11 @@ func Waiting() bool { return false }
 
 // Wait does nothing.
 func Wait() {}
+
+// Attrs says that only Linux has perf events.
+func Attrs(Options) ([]perfdata.EventDesc, error) {
+	return nil, errors.New("only Linux can be recorded")
+}
 
 // Run says that only Linux has perf events.
 func Run(context.Context, *os.File, Options, func(string, ...any)) (*Stats, error) {

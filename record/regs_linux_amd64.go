@@ -1,5 +1,5 @@
 package record
 
-// hostRegs are the registers that samples have on this architecture: all of
+// HostRegs are the registers that samples have on this architecture: all of
 // user space but the segments that the kernel does not give (perf_regs.h).
-var hostRegs = regMasks{user: 0xff0fff, intr: 0xff0fff}
+var HostRegs = Regs{User: 0xff0fff, Intr: 0xff0fff, Unwind: 1<<7 | 1<<8}

@@ -1,5 +1,5 @@
 package record
 
-// hostRegs are the registers that samples have on this architecture: x0 to
+// HostRegs are the registers that samples have on this architecture: x0 to
 // x29, lr, sp and pc (perf_regs.h).
-var hostRegs = regMasks{user: 1<<33 - 1, intr: 1<<33 - 1}
+var HostRegs = Regs{User: 1<<33 - 1, Intr: 1<<33 - 1, Unwind: 1<<31 | 1<<32}

@@ -49,6 +49,19 @@ func (c *counter) readID() error {
 func (c *counter) enable() error  { return unix.IoctlSetInt(c.fd, unix.PERF_EVENT_IOC_ENABLE, 0) }
 func (c *counter) disable() error { return unix.IoctlSetInt(c.fd, unix.PERF_EVENT_IOC_DISABLE, 0) }
 
+// setFilter has the kernel drop the records of a tracepoint that a filter does
+// not match.
+func setFilter(fd int, filter string) error {
+	b, err := unix.BytePtrFromString(filter)
+	if err != nil {
+		return err
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.PERF_EVENT_IOC_SET_FILTER, uintptr(unsafe.Pointer(b))); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
 // output sends the records of c to the ring of another.
 func (c *counter) output(to int) error {
 	return unix.IoctlSetInt(c.fd, unix.PERF_EVENT_IOC_SET_OUTPUT, to)

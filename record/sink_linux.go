@@ -29,6 +29,8 @@ type sink struct {
 	kernelIDs bool
 	ours      bool // the records that are taken are not the kernel's, but ours
 
+	programs *bpfPrograms // those that are loaded; nil: nobody asks
+
 	tmp []byte
 	end int64 // of the data, once it is known
 
@@ -105,6 +107,10 @@ func (s *sink) whole(b []byte) (int, error) {
 			}
 		case perfdata.RecordThrottle:
 			s.stats.Throttled++
+		case perfdata.RecordBPFEvent:
+			if size >= 24 && binary.NativeEndian.Uint16(rec[8:]) == bpfEventLoad {
+				s.programs.loaded(binary.NativeEndian.Uint32(rec[12:]))
+			}
 		}
 		at += size
 	}

@@ -31,7 +31,9 @@ type synth struct {
 
 	data       bool // mappings of data too
 	namespaces bool
-	noMaps     bool
+	noMaps     bool                     // for the process at hand
+	tasksOnly  bool                     // and for all
+	programs   *bpfPrograms             // gets the BPF programs that there are; nil: nobody asks
 	id         func(mapping) buildid.ID // "" if it cannot be had; nil: nobody asks
 }
 
@@ -161,7 +163,7 @@ func (s *synth) thread(pid, tid int) error {
 	if err := s.write(&perfdata.Comm{Meta: meta(perfdata.RecordComm, 0), CommPID: int32(pid), CommTID: int32(tid), Name: name}); err != nil {
 		return err
 	}
-	if pid != tid || s.noMaps {
+	if pid != tid || s.noMaps || s.tasksOnly {
 		return nil
 	}
 	return s.maps(pid)

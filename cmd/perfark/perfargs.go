@@ -57,7 +57,8 @@ func perfArgs(root *cobra.Command, args []string) []string {
 
 // Annotations: of commands whose flags are perf's, of those that take all from
 // the first word on as the command line of another program, of flags whose
-// value may be left out, and of those whose value then stands in the same word.
+// value may be left out, and of those whose value then stands in the same word:
+// as a number, or, if the annotation has a value, as any text.
 const (
 	likePerf      = "like perf"
 	untilWord     = "until a word"
@@ -101,7 +102,7 @@ func flagAt(fs *pflag.FlagSet, arg *string) (f *pflag.Flag, next bool) {
 		if f == nil {
 			return nil, false
 		}
-		if rest := (*arg)[j+1:]; rest != "" && rest[0] >= '0' && rest[0] <= '9' && f.Annotations[stickyValue] != nil {
+		if rest := (*arg)[j+1:]; rest != "" && f.Annotations[stickyValue] != nil && (rest[0] >= '0' && rest[0] <= '9' || len(f.Annotations[stickyValue]) > 0) {
 			*arg = (*arg)[:j+1] + "=" + rest
 			return f, false
 		}

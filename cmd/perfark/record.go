@@ -35,7 +35,11 @@ type recordCmd struct {
 	*app
 	o record.Options
 
-	events                                 []string
+	events                                 []eventArg
+	switchEvents                           []eventArg
+	intrRegs, userRegs                     string
+	synth, control                         string
+	dryRun, buffering                      bool
 	freq                                   string
 	cpus                                   string
 	pids                                   []string
@@ -49,7 +53,7 @@ type recordCmd struct {
 	output                                 string
 	pages                                  string
 	compress                               string
-	delay                                  int64
+	delay                                  string
 	clock                                  string
 	maxSize                                sizeValue
 	switches                               string
@@ -107,7 +111,7 @@ could be recorded; 2 wrong usage.`,
 // addTargetFlags binds what is recorded, and how often.
 func (c *recordCmd) addTargetFlags(cmd *cobra.Command) {
 	fs, o := cmd.Flags(), &c.o
-	fs.StringArrayVarP(&c.events, "event", "e", nil, "record `EVENTS`: a list of names, rNNN, mem:ADDR:rwx, SYSTEM:TRACEPOINT, PMU/TERMS/, {groups}, each with :MODIFIERS; may be repeated (default: cycles)")
+	c.addEventFlags(fs)
 	fs.StringVarP(&c.freq, "freq", "F", "", "take `N` samples a second, or max (default: 4000)")
 	fs.Uint64VarP(&o.Period, "count", "c", 0, "take a sample every `N` events")
 	addSwitch(fs, &o.All, "all-cpus", "a", false, "record all processors")
@@ -121,7 +125,7 @@ func (c *recordCmd) addTargetFlags(cmd *cobra.Command) {
 	addSwitch(fs, &o.Group, "group", "", false, "make all events one group")
 	addSwitch(fs, &o.AllUser, "all-user", "", false, "record user space alone")
 	addSwitch(fs, &o.AllKernel, "all-kernel", "", false, "record the kernel alone")
-	fs.Int64VarP(&c.delay, "delay", "D", 0, "begin `MS` milliseconds after the start of the program; -1: never, for what is only mapped")
+	fs.StringVarP(&c.delay, "delay", "D", "", "begin `MS` milliseconds after the start of the program, or record at times such as 10-20,30-40; -1: never, for what is only mapped, or until --control says so")
 	addSwitch(fs, &o.StrictFreq, "strict-freq", "", false, "fail if the frequency is more than the kernel allows")
 }
 
@@ -142,6 +146,8 @@ func (c *recordCmd) addSampleFlags(cmd *cobra.Command) {
 	addSwitch(fs, &o.Weight, "weight", "W", false, "record weights")
 	addSwitch(fs, &o.Transaction, "transaction", "", false, "record flags of transactions")
 	addSwitch(fs, &o.Raw, "raw-samples", "R", false, "record raw data of all events")
+	c.addRegisterFlags(fs)
+	addSwitch(fs, &o.Identifier, "sample-identifier", "", false, "record the id of the event of each sample")
 	addSwitch(fs, &o.SampleCPU, "sample-cpu", "", false, "record the processor of each sample")
 	addSwitch(fs, &c.time, "timestamp", "T", true, "record the time of each sample")
 	addSwitch(fs, &o.Stat, "stat", "s", false, "record what each thread counted")
@@ -170,6 +176,11 @@ func (c *recordCmd) addBufferFlags(cmd *cobra.Command) {
 	f.NoOptDefVal = "1"
 	f.Annotations = map[string][]string{stickyValue: {}}
 	fs.Var(&c.maxSize, "max-size", "end when the file has `SIZE`")
+	addSwitch(fs, &c.buffering, "no-buffering", "", true, "read records as soon as they are there")
+	fs.IntVarP(&o.Priority, "realtime", "r", 0, "read buffers with the real-time priority `N`, SCHED_FIFO")
+	fs.StringVar(&c.synth, "synth", "all", "of what was there before, record `KINDS`: no, all, or some of task, mmap, cgroup")
+	addSwitch(fs, &o.SynthEnd, "tail-synthesize", "", false, "find out what is there at the end, not at the begin")
+	fs.StringVar(&c.control, "control", "", "take commands from `CHANNEL`, fd:IN[,ACK] or fifo:IN[,ACK]: enable or disable [EVENT], evlist, ping, stop")
 	addSwitch(fs, &o.Overwrite, "overwrite", "", false, "keep the newest of what fits into the buffers, until the end or SIGUSR2 with --switch-output")
 }
 
@@ -179,8 +190,14 @@ func (c *recordCmd) addFileFlags(cmd *cobra.Command) {
 	fs.StringVarP(&c.output, "output", "o", "", "write `FILE`, or - for standard output (default: perf.data)")
 	fs.StringVar(&c.switches, "switch-output", "", "begin another file on `WHEN`: signal (SIGUSR2), a size such as 100M, or a time such as 30s")
 	fs.Lookup("switch-output").NoOptDefVal = "signal"
+	fs.Var(eventFlag{&c.switchEvents, func(list *[]eventArg, text string) error {
+		*list = append(*list, eventArg{text: text})
+		return nil
+	}}, "switch-output-event", "begin another file when one of `EVENTS` happens, which are not recorded themselves")
+	addSwitch(fs, &c.dryRun, "dry-run", "", false, "check the command line and record nothing")
 	fs.IntVar(&c.maxFiles, "switch-max-files", 0, "keep the last `N` files of --switch-output (default: all)")
 	addSwitch(fs, &c.stamp, "timestamp-filename", "", false, "add the time to the name of the file")
+	addSameFlags(fs)
 	fs.CountVarP(&c.verbose, "verbose", "v", "print more messages; may be repeated")
 	fs.BoolVarP(&c.quiet, "quiet", "q", false, "print no messages but errors")
 }
@@ -189,6 +206,9 @@ func (c *recordCmd) run(ctx context.Context) error {
 	if err := c.options(); err != nil {
 		return err
 	}
+	if c.intrRegs == "?" || c.userRegs == "?" {
+		return c.listRegisters()
+	}
 	out := &recording{recordCmd: c}
 	out.destination()
 	stop, err := out.switching()
@@ -196,16 +216,28 @@ func (c *recordCmd) run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
+	if err := c.o.Check(); errors.Is(err, record.ErrNoTarget) {
+		c.o.All = true // as perf does
+	}
 	if err := c.o.Check(); err != nil {
 		return &exitError{exitUsage, err}
+	}
+	if c.verbose > 1 {
+		if err := c.printAttrs(); err != nil {
+			return err
+		}
+	}
+	if c.dryRun {
+		return nil
 	}
 	if err := out.open(); err != nil {
 		return err
 	}
+	c.copies()
+	out.rights()
 	// The file has to be completed, however long that takes; the second signal
 	// ends the process in any case.
 	patient.Store(true)
-	c.copies()
 	st, err := record.Run(ctx, out.f, c.o, c.note)
 	if err != nil {
 		out.discard(st)
@@ -260,18 +292,14 @@ func (c *recordCmd) options() error {
 		o.Cmdline = redact.Args(o.Cmdline)
 	}
 	o.NoPeriod = *c.periodGiven && !o.AlwaysPeriod
-	o.NoTime = !c.time
+	o.NoTime, o.Eager = !c.time, !c.buffering
 	o.NoInherit, o.NoSamples, o.NoBPF, o.NoBuildID = !c.inherit, !c.samples, !c.bpf, !c.buildIDs
 	var err error
-	for _, e := range c.events {
-		list, err := record.Host{}.ParseEvents(e)
-		if err != nil {
-			return &exitError{exitUsage, err}
-		}
-		for i := range list {
-			list[i].Leader += len(o.Events)
-		}
-		o.Events = append(o.Events, list...)
+	if o.Events, err = parseEvents(c.events); err != nil {
+		return err
+	}
+	if o.Switch.Events, err = parseEvents(c.switchEvents); err != nil {
+		return err
 	}
 	switch {
 	case c.freq == "max":
@@ -316,6 +344,9 @@ func (c *recordCmd) options() error {
 	if err := c.chains(); err != nil {
 		return err
 	}
+	if err := c.registers(); err != nil {
+		return err
+	}
 	if c.branchAny {
 		c.branches = append(c.branches, "any")
 	}
@@ -332,11 +363,18 @@ func (c *recordCmd) options() error {
 			return usagef("-z %q: want a level from 1 to 22", c.compress)
 		}
 	}
-	switch {
-	case c.delay < 0:
-		o.Delay = -1
-	default:
-		o.Delay = time.Duration(c.delay) * time.Millisecond
+	if c.delay != "" {
+		if o.Delay, o.Windows, err = record.ParseWindows(c.delay); err != nil {
+			return usagef("-D: %s", err)
+		}
+	}
+	if o.Synth, err = record.ParseSynth(c.synth); err != nil {
+		return usagef("--synth: %s", err)
+	}
+	if c.control != "" {
+		if o.Control, err = parseControl(c.control); err != nil {
+			return usagef("--control: %s", err)
+		}
 	}
 	if c.clock != "" {
 		if o.Clock, err = record.ParseClock(c.clock); err != nil {
@@ -365,8 +403,10 @@ func (c *recordCmd) chains() error {
 	return nil
 }
 
-// parsePages parses what -m says into a power of two of pages.
+// parsePages parses what -m says into a power of two of pages. What is behind a
+// comma is for hardware traces.
 func parsePages(s string) (int, error) {
+	s, _, _ = strings.Cut(s, ",")
 	n, err := strconv.ParseUint(s, 10, 31)
 	if err != nil {
 		var size sizeValue
@@ -407,6 +447,11 @@ type recording struct {
 
 // destination decides where the recording goes, as perf does.
 func (r *recording) destination() {
+	defer func() {
+		if r.o.Control != nil && r.o.Pipe {
+			r.o.Control.Out = os.Stderr
+		}
+	}()
 	switch {
 	case r.output == "-" || r.output == "" && isPipe(os.Stdout):
 		r.o.Pipe = true
@@ -415,6 +460,18 @@ func (r *recording) destination() {
 	default:
 		r.name = r.output
 	}
+}
+
+// rights has the recorder keep no more capabilities than it has use for.
+func (r *recording) rights() {
+	var dirs []string
+	if r.name != "" && (r.stamp || r.o.Switch.Next != nil) {
+		dirs = append(dirs, filepath.Dir(r.name))
+	}
+	if r.o.Copies.Dir != "" {
+		dirs = append(dirs, r.o.Copies.Dir)
+	}
+	r.o.DropRights, r.o.KeepOverride = true, keepOverride(dirs...)
 }
 
 // open opens what the recording goes to.
@@ -485,7 +542,10 @@ func safeDir(name string) error {
 // switching prepares --switch-output.
 func (r *recording) switching() (stop func(), err error) {
 	if r.switches == "" {
-		return func() {}, nil
+		if len(r.o.Switch.Events) == 0 {
+			return func() {}, nil
+		}
+		r.switches = "signal"
 	}
 	if r.name == "" {
 		return nil, usagef("--switch-output: want a file")
