@@ -43,6 +43,8 @@ type app struct {
 	quiet     bool
 	verbose   int
 	json      bool
+	copies    string   // a tree of files that were copied for this run alone; "" for none
+	memory    int64    // bytes that this run may use; 0 for any number
 	advised   []string // hints that were printed
 	absent    []string // archives of which it was said what is absent
 }

@@ -223,7 +223,7 @@ func (c *archiveCmd) plan(ctx context.Context, in *input, name string, o archive
 	if err != nil {
 		return nil, err
 	}
-	limitMemory()
+	c.limitMemory()
 	src, err := c.openSources(ctx, in.recorded(), res, in.uid)
 	if err != nil {
 		return nil, err
@@ -282,10 +282,14 @@ func (c *archiveCmd) incomplete(out string, r *archive.Result) error {
 
 // limitMemory keeps the heap near what is live now: reading symbols and
 // compressing leave garbage that would else be as much as all of it.
-func limitMemory() {
+func (a *app) limitMemory() {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	debug.SetMemoryLimit(max(128<<20, int64(m.HeapAlloc)+96<<20))
+	limit := max(128<<20, int64(m.HeapAlloc)+96<<20)
+	if a.memory > 0 {
+		limit = min(limit, a.memory/10*9)
+	}
+	debug.SetMemoryLimit(limit)
 }
 
 // runUnpack is perf archive --unpack: without a name it takes the one archive

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/perfark/perfark/archive"
+	"github.com/perfark/perfark/capture"
 	"github.com/perfark/perfark/record"
 	"github.com/perfark/perfark/redact"
 )
@@ -31,6 +33,9 @@ type captureCmd struct {
 	remote   remoteFlags
 	redact   redactFlags
 	policy   *redact.Policy // nil: nothing is redacted
+
+	unattended dirFlags
+	noted      bool // what a recording has to say of itself was said
 }
 
 func newCaptureCmd(a *app) *cobra.Command {
@@ -51,13 +56,19 @@ Without -o the bundle is HOST-TIME.perfark in the current directory, with the ti
 UTC at which the recording began. What is printed goes to standard error, as standard
 output is that of COMMAND; but --json goes there.
 
+With --dir bundles go into a directory, in which what several of them need is kept
+once, and which stays within --keep and --max-bytes. With --every capture goes on
+there until a signal ends it, unattended: within --max-cpu and --max-memory, alone,
+with 99 samples a second by default, and through full disks.
+
 Exit status: 1 there is no bundle; 3 something is missing from it (--allow-missing and
 --min-coverage say what is good enough); else that of COMMAND; 128 and the number of
 the signal that cut a COMMAND or --duration short; 0 without either; 2 wrong usage.`,
 		Example: `  perfark capture -g -- ./server
   perfark capture -F 99 -a -g --duration 20s -o now.perfark
   perfark capture -p 4711 --call-graph dwarf --duration 10s --slim
-  perfark capture --ssh root@db1 -a -g --duration 20s`,
+  perfark capture --ssh root@db1 -a -g --duration 20s
+  perfark capture -a -g --every 10m --duration 20s --dir /var/profiles --keep 7d --max-bytes 10G`,
 		Annotations: map[string]string{likePerf: "yes", untilWord: "yes"},
 		Args:        cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -68,6 +79,12 @@ the signal that cut a COMMAND or --duration short; 0 without either; 2 wrong usa
 				return c.runRemote(cmd.Context(), cmd)
 			}
 			c.rec.o.Command = args
+			if err := c.checkDir(cmd.Flags()); err != nil {
+				return err
+			}
+			if c.unattended.dir != "" {
+				return c.runDir(cmd.Context())
+			}
 			return c.run(cmd.Context())
 		},
 	}
@@ -75,6 +92,7 @@ the signal that cut a COMMAND or --duration short; 0 without either; 2 wrong usa
 	fs.StringVarP(&c.output, "output", "o", "", "write `FILE`, or - for standard output (default: HOST-TIME.perfark)")
 	fs.Var(&c.duration, "duration", "end the recording after `TIME`, such as 20s or 5m")
 	fs.BoolVar(&c.keepData, "keep-data", false, "leave the recording too, as FILE with .data for .perfark")
+	c.unattended.addFlags(fs)
 	c.remote.addFlags(fs)
 	fs.StringVar(&c.redact.policy, "redact", "", "leave out names of hosts, users and arguments by `POLICY`: default, strict, or a file, see perfark redact")
 	fs.Lookup("redact").NoOptDefVal = "default"
@@ -150,138 +168,192 @@ func (c *captureCmd) run(ctx context.Context) error {
 		return err
 	}
 	defer work.remove()
-	w := window{data: filepath.Join(work.name, "perf.data"), bundle: out}
+	w := &window{work: work.name, bundle: out}
 	if out == "-" {
 		w.bundle = filepath.Join(work.name, "stdout.perfark")
 	}
-	st, err := c.record(ctx, &w)
-	if err != nil {
-		return err
-	}
-	signal := context.Cause(ctx)
-	if signal != nil {
-		ctx = context.WithoutCancel(ctx) // a second signal ends the process
-	} else {
-		patient.Store(false)
-	}
-	if c.keepData {
-		if err := c.keep(&w); err != nil {
-			return err
-		}
-	}
-	r, err := c.pack(ctx, &w)
-	if err != nil {
+	if err := c.window(ctx, w); err != nil {
 		return err
 	}
 	if out == "-" {
-		if err := c.toStdout(&w); err != nil {
+		if err := c.toStdout(w); err != nil {
 			return err
 		}
 	}
-	if err := c.arc.incomplete(out, r); err != nil {
-		return err
-	}
-	if signal != nil && (st.Ran || c.duration > 0) {
-		return &exitError{code: exitCode(signal)}
-	}
-	if st.Status != 0 {
-		return &exitError{code: st.Status}
-	}
-	return nil
+	return c.status(w, out)
 }
 
 // A window is one recording and the bundle that becomes of it.
 type window struct {
-	data, bundle string // names of files
-	pack         archive.PackOptions
+	work   string // a directory for what is not to stay
+	bundle string // the name of the file
+	pack   archive.PackOptions
+
+	unattended bool  // it is one of many: nobody reads what is printed
+	room       int64 // bytes that may be written beside the bundle; 0: any number
+	strain     capture.Strain
+
+	stats  *record.Stats
+	result *archive.Result
+	lost   error // what kept the recording from being whole
+	signal error // what ended it, if that was a signal
 }
 
+// window makes a recording and its bundle. A signal ends the recording, and the
+// bundle is still made; where there are many it ends all.
+func (c *captureCmd) window(ctx context.Context, w *window) error {
+	data := filepath.Join(w.work, "perf.data")
+	if err := c.record(ctx, w, data); err != nil {
+		return err
+	}
+	switch w.signal = context.Cause(ctx); {
+	case w.signal != nil && w.unattended:
+		return w.signal
+	case w.signal != nil:
+		ctx = context.WithoutCancel(ctx) // a second signal ends the process
+	default:
+		patient.Store(false)
+	}
+	if c.keepData {
+		var err error
+		if data, err = c.keep(w, data); err != nil {
+			return err
+		}
+	}
+	return c.pack(ctx, w, data)
+}
+
+// status returns the end of the command for a window, whose bundle is there.
+func (c *captureCmd) status(w *window, out string) error {
+	if w.lost != nil {
+		return w.lost
+	}
+	if err := c.arc.incomplete(out, w.result); err != nil {
+		return err
+	}
+	if w.signal != nil && (w.stats.Ran || c.duration > 0) {
+		return &exitError{code: exitCode(w.signal)}
+	}
+	if w.stats.Status != 0 {
+		return &exitError{code: w.stats.Status}
+	}
+	return nil
+}
+
+// note prints what is of no importance to who asked for quiet.
+func (c *captureCmd) note(format string, args ...any) { c.rec.note(format, args...) }
+
 // record makes the recording of a window. It is completed also if ctx is done.
-func (c *captureCmd) record(ctx context.Context, w *window) (*record.Stats, error) {
-	f, err := os.OpenFile(w.data, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+func (c *captureCmd) record(ctx context.Context, w *window, data string) error {
+	f, err := os.OpenFile(data, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
-	patient.Store(true)
-	st, err := record.Run(ctx, f, c.rec.o, c.rec.note)
-	if err != nil {
-		return nil, err
+	o := c.rec.o
+	o.Copies.Dir = filepath.Join(w.work, "debug")
+	if o.Freq /= w.strain.Rate(); o.FreqMax && w.strain > capture.Ease {
+		o.Freq, o.FreqMax = dirFreq, false
 	}
+	o.Period *= w.strain.Rate()
+	if w.room > 0 { // the other half is for the bundle
+		o.MaxSize = min(cmp.Or(o.MaxSize, w.room/2), w.room/2)
+		o.Copies.MaxBytes = min(cmp.Or(o.Copies.MaxBytes, w.room/4), w.room/4)
+	}
+	patient.Store(!w.unattended)
+	note := c.rec.note
+	if w.unattended && c.noted { // it would be the same each time
+		note = func(string, ...any) {}
+	}
+	if w.stats, err = record.Run(ctx, f, o, note); err != nil {
+		return err
+	}
+	c.noted = true
 	if err := f.Close(); err != nil {
-		return nil, err
+		return err
 	}
-	c.rec.losses(st)
+	if w.unattended {
+		if w.stats.Lost > 0 {
+			c.notef("%d of %d samples were lost", w.stats.Lost, w.stats.Lost+w.stats.Samples)
+		}
+		return nil
+	}
+	c.rec.losses(w.stats)
 	if !c.quiet {
-		fmt.Fprintf(c.stderr, "[ perfark capture: recorded %s (%s) ]\n", bytesText(st.Size), count(st.Samples, "sample"))
+		fmt.Fprintf(c.stderr, "[ perfark capture: recorded %s (%s) ]\n", bytesText(w.stats.Size), count(w.stats.Samples, "sample"))
 	}
-	return st, nil
+	return nil
 }
 
 // pack makes the bundle of a window, and says what is in it.
-func (c *captureCmd) pack(ctx context.Context, w *window) (*archive.Result, error) {
-	in, err := c.openInput(ctx, w.data)
+func (c *captureCmd) pack(ctx context.Context, w *window, data string) error {
+	in, err := c.openInput(ctx, data)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer in.Close()
 	o, err := c.arc.planOptions("")
 	if err != nil {
-		return nil, err
+		return err
+	}
+	if w.strain >= capture.NoDebug {
+		o.DebugInfo = archive.DebugNone
 	}
 	if c.policy != nil {
-		if in, err = c.conceal(ctx, in, *c.policy, w.data+".redacted"); err != nil {
-			return nil, err
+		if in, err = c.conceal(ctx, in, *c.policy, data+".redacted"); err != nil {
+			return err
 		}
-		defer os.Remove(w.data + ".redacted")
+		defer os.Remove(data + ".redacted")
 		defer in.Close()
 		o.Data = in.hidden.data
-	} else if o.Data, err = c.arc.rawData(w.data, in, true); err != nil {
-		return nil, err
+	} else if o.Data, err = c.arc.rawData(data, in, true); err != nil {
+		return err
 	}
+	c.copies = filepath.Join(w.work, "debug")
 	pl, err := c.arc.plan(ctx, in, "the recording", o)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer pl.Close()
 	w.pack.Format = archive.Bundle
-	r, err := c.arc.pack(ctx, pl, w.bundle, w.pack)
-	if err != nil {
-		return nil, err
+	if w.room > 0 {
+		if w.pack.Room = w.room - treeSize(w.work); w.pack.Room <= 0 {
+			return archive.ErrNoRoom
+		}
+	}
+	if w.result, err = c.arc.pack(ctx, pl, w.bundle, w.pack); err != nil {
+		return err
 	}
 	if in.hidden != nil {
 		if err := c.searchBundle(ctx, in.hidden, w.bundle); err != nil {
 			os.Remove(w.bundle)
-			return nil, err
+			return err
 		}
 		if err := in.hidden.kept(w.bundle); err != nil {
 			c.notef("%s", err)
 		}
 	}
+	w.lost = c.lossError(in, pl.res)
+	if w.unattended {
+		return nil
+	}
 	name := w.bundle
 	if c.output == "-" {
 		name = "standard output"
 	}
-	if err := c.arc.printPacked(name, archive.Bundle, r, pl); err != nil {
-		return nil, err
-	}
-	return r, c.lossError(in, pl.res)
+	return c.arc.printPacked(name, archive.Bundle, w.result, pl)
 }
 
 // keep gives the recording of a window the name that --keep-data says. What is
 // there goes to that name with .old, as with record.
-func (c *captureCmd) keep(w *window) error {
+func (c *captureCmd) keep(w *window, data string) (string, error) {
 	name := strings.TrimSuffix(w.bundle, archive.Bundle.Ext()) + ".data"
 	if _, err := os.Lstat(name); err == nil {
 		if err := os.Rename(name, name+".old"); err != nil {
-			return err
+			return "", err
 		}
 	}
-	if err := os.Rename(w.data, name); err != nil {
-		return err
-	}
-	w.data = name
-	return nil
+	return name, os.Rename(data, name)
 }
 
 // toStdout writes the bundle of a window to standard output.
@@ -310,35 +382,22 @@ func (c *captureCmd) hiding() error {
 	return err
 }
 
-// bundleName returns the name of a bundle, which has that of this host in it
-// unless that is to be redacted.
-func (c *captureCmd) bundleName(now time.Time) string {
+// bundleHost is what names of bundles begin with: this host, unless that is to
+// be redacted.
+func (c *captureCmd) bundleHost() string {
 	if c.policy != nil && c.policy.Hosts != redact.Keep {
-		return bundleNameOf("capture", now)
+		return "capture"
 	}
-	return bundleName(now)
+	return hostname()
 }
 
-// bundleName returns the name of a bundle of this host, without its end, of a
+// bundleName returns the name of a bundle that begins now, without its end.
+func (c *captureCmd) bundleName(now time.Time) string { return bundleNameOf(c.bundleHost(), now) }
+
+// bundleNameOf returns the name of a bundle of a host, without its end, of a
 // recording that begins now.
-func bundleName(now time.Time) string {
-	host, _ := os.Hostname()
-	return bundleNameOf(host, now)
-}
-
-// bundleNameOf is bundleName for a host.
 func bundleNameOf(host string, now time.Time) string {
-	safe := func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
-			return r
-		}
-		return '_'
-	}
-	host = strings.TrimLeft(strings.Map(safe, host), ".-")
-	if host == "" {
-		host = "host"
-	}
-	return host[:min(len(host), 100)] + "-" + now.UTC().Format("20060102T150405Z")
+	return capture.SafeName(host) + "-" + now.UTC().Format("20060102T150405Z")
 }
 
 // freeName returns the name of a file that is not there: base with ext, or
@@ -361,7 +420,7 @@ type workDir struct {
 	forget func()
 }
 
-const workPrefix = ".perfark-capture-"
+const workPrefix = capture.WorkPrefix
 
 // newWorkDir makes a directory in dir, and removes what is left there of
 // others that were killed.

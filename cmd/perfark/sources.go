@@ -80,6 +80,9 @@ func (a *app) openSources(ctx context.Context, f *perfdata.File, res *session.Re
 		s.closers = append(s.closers, arc)
 		list = append(list, arc)
 	}
+	if a.copies != "" {
+		list = append(list, store.Cache(a.copies))
+	}
 	o := store.HostOptions{SameHost: s.sameHost, Recorded: recorded, Release: f.OSRelease()}
 	if s.sameHost {
 		for i := range res.Processes {
