@@ -13,7 +13,7 @@ const secretName = `(?:[A-Za-z0-9]+[_.-])*(?:token|passw(?:or)?d|passwd|passphra
 
 var (
 	// --token=VALUE, TOKEN=VALUE, token:VALUE. The value goes on to a blank.
-	secretAssign = regexp.MustCompile(`(?i)((?:^|[^A-Za-z0-9])-{0,2}` + secretName + `\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s,;&'"]+)`)
+	secretAssign = regexp.MustCompile(`(?i)((?:^|[^A-Za-z0-9])(?:-D|-{0,2})` + secretName + `\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s,;&'"]+)`)
 
 	// --token, whose value is the next argument.
 	secretFlag = regexp.MustCompile(`(?i)^--?` + secretName + `$`)

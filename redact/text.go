@@ -282,20 +282,27 @@ func (r *Redactor) knownComm(s string) bool {
 	return false
 }
 
-// cutWord replaces the beginning of a word at the end of a text that was cut.
+// cutWord replaces the beginning of a word at the end of a text that was cut. Of
+// several it is the shortest: the name of a host without its domain.
 func (r *Redactor) cutWord(s string) string {
 	const least = 4
+	var best *word
+	cut := 0
 	for _, w := range r.dict.words {
-		if w.textOnly || w.bound {
+		if w.textOnly || w.bound || best != nil && len(w.old) >= len(best.old) {
 			continue
 		}
 		for n := min(len(w.old)-1, len(s)); n >= least; n-- {
 			if strings.EqualFold(s[len(s)-n:], w.old[:n]) {
-				return s[:len(s)-n] + w.new
+				best, cut = w, n
+				break
 			}
 		}
 	}
-	return s
+	if best == nil {
+		return s
+	}
+	return s[:len(s)-cut] + best.new
 }
 
 // systemDirs are where programs and libraries are that are the same on all

@@ -172,16 +172,10 @@ func (x *writing) record(rec []byte, at place) error {
 		return x.tracingData(rec, at)
 	case typ == perfdata.RecordAuxtrace:
 		return x.auxtrace(rec, at)
-	case typ == perfdata.RecordAuxtraceInfo, typ == perfdata.RecordSchedstatCPU, typ == perfdata.RecordSchedstatDomain:
-		x.r.mask(rec[8:], fieldBinary)
-		return x.emit(rec)
 	case hasText(typ):
 		return x.named(rec, at)
-	case typ.Known():
-		return x.emit(rec)
-	case x.r.p.Unknown == Keep:
-		x.r.mask(rec[8:], fieldBinary)
-		return x.emit(rec)
+	case typ.Known(), x.r.p.Unknown == Keep:
+		return x.rest(rec)
 	}
 	x.r.dropped["records of unknown type: "+typ.String()]++
 	return nil
@@ -195,9 +189,16 @@ func (x *writing) named(rec []byte, at place) error {
 		return nil
 	}
 	if !textsOf(v, x.r.place) {
-		return x.emit(rec)
+		return x.rest(rec)
 	}
 	return x.encode(v)
+}
+
+// rest writes a record whose texts are as they should be. What else is in it,
+// such as what was in memory behind a text, is masked.
+func (x *writing) rest(rec []byte) error {
+	x.r.mask(rec[8:], fieldBinary)
+	return x.emit(rec)
 }
 
 // place is text, and notes where files are found again that are asked for by a
