@@ -421,9 +421,6 @@ func cacheEvent(name string) (uint64, bool) {
 			return 0, false
 		}
 	}
-	if op < 0 && result < 0 {
-		return 0, false
-	}
 	return uint64(kind) | uint64(max(op, 0))<<8 | uint64(max(result, 0))<<16, true
 }
 

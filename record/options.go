@@ -294,6 +294,15 @@ func (o *Options) configure(regs Regs) []wanted {
 	for i := range list {
 		o.configureOne(list, i, regs)
 	}
+	for i := range list {
+		// The leader is sampled, and the others are read with it: what becomes
+		// of them are samples of their own, of the same kind.
+		if l := &list[list[i].Leader]; l.SampleRead && list[i].Leader != i {
+			a := &list[i].attr
+			a.SamplePeriod, a.SampleType = 0, l.attr.SampleType
+			a.Flags &^= perfdata.FlagFreq | perfdata.FlagWriteBackward
+		}
+	}
 	same := true
 	for i := range list {
 		same = same && list[i].attr.SampleType == list[0].attr.SampleType
@@ -304,7 +313,7 @@ func (o *Options) configure(regs Regs) []wanted {
 			if same && !o.Identifier {
 				a.SampleType |= perfdata.SampleIdentID
 			} else {
-				a.SampleType |= perfdata.SampleIdentifier
+				a.SampleType = a.SampleType&^perfdata.SampleIdentID | perfdata.SampleIdentifier
 			}
 		}
 		a.ReadFormat |= perfdata.ReadID
@@ -348,13 +357,13 @@ func (o *Options) configureOne(list []wanted, i int, regs Regs) {
 	sample(true, perfdata.SampleIP|perfdata.SampleTID)
 	sample(!o.NoTime && !w.NoTime, perfdata.SampleTime)
 	if w.SampleRead {
-		sample(true, perfdata.SampleRead)
+		sample(true, perfdata.SampleRead|perfdata.SampleIdentID) // the id says whose values they are
 		if members > 1 {
 			a.ReadFormat |= perfdata.ReadGroup
 			a.Flags &^= perfdata.FlagInherit
 		}
 	}
-	o.rate(w, leader)
+	o.rate(w)
 	sample(o.hasCPU() || o.SampleCPU, perfdata.SampleCPU)
 	if w.Type == perfdata.TypeTracepoint {
 		sample(true, perfdata.SampleRaw|perfdata.SampleCPU)
@@ -425,7 +434,7 @@ func (w *wanted) exclude(o *Options, set func(bool, perfdata.AttrFlags)) {
 }
 
 // rate sets the period or the frequency of an event.
-func (o *Options) rate(w *wanted, leader bool) {
+func (o *Options) rate(w *wanted) {
 	a := &w.attr
 	switch {
 	case w.added && !o.FreqGiven && o.Period == 0:
@@ -446,9 +455,6 @@ func (o *Options) rate(w *wanted, leader bool) {
 	}
 	if (a.Flags.Has(perfdata.FlagFreq) || w.Type == perfdata.TypeTracepoint || o.AlwaysPeriod) && !o.NoPeriod {
 		a.SampleType |= perfdata.SamplePeriod
-	}
-	if w.SampleRead && !leader {
-		a.SamplePeriod, a.Flags = 0, a.Flags&^perfdata.FlagFreq
 	}
 }
 
@@ -499,10 +505,9 @@ func (o *Options) fields(w *wanted, regs Regs, sample func(bool, perfdata.Sample
 		}
 		a.Flags |= perfdata.FlagExcludeCallchainUser
 	case CallgraphLBR:
-		if branch == 0 {
+		if branch == 0 && (w.User || !w.Kernel && !w.Hypervisor) { // of user space alone
 			sample(true, perfdata.SampleBranchStack)
 			a.BranchSampleType = branchUser | branchCallStack | branchNoCycles | branchNoFlags | perfdata.BranchHWIndex
-			a.Flags |= perfdata.FlagExcludeCallchainUser
 		}
 	}
 	if cg.Deferred {

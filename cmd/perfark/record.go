@@ -40,6 +40,7 @@ type recordCmd struct {
 	intrRegs, userRegs                     string
 	synth, control                         string
 	dryRun, buffering                      bool
+	refused                                string // a flag that there is not, and why
 	freq                                   string
 	cpus                                   string
 	pids                                   []string
@@ -197,7 +198,7 @@ func (c *recordCmd) addFileFlags(cmd *cobra.Command) {
 	addSwitch(fs, &c.dryRun, "dry-run", "", false, "check the command line and record nothing")
 	fs.IntVar(&c.maxFiles, "switch-max-files", 0, "keep the last `N` files of --switch-output (default: all)")
 	addSwitch(fs, &c.stamp, "timestamp-filename", "", false, "add the time to the name of the file")
-	addSameFlags(fs)
+	c.addSameFlags(fs)
 	fs.CountVarP(&c.verbose, "verbose", "v", "print more messages; may be repeated")
 	fs.BoolVarP(&c.quiet, "quiet", "q", false, "print no messages but errors")
 }
@@ -287,6 +288,9 @@ func (c *recordCmd) losses(st *record.Stats) {
 // options turns flags into what record takes.
 func (c *recordCmd) options() error {
 	o := &c.o
+	if c.refused != "" {
+		return usagef("%s", c.refused)
+	}
 	o.Version = version()
 	if o.Cmdline = commandLine(); !c.keepCmdline {
 		o.Cmdline = redact.Args(o.Cmdline)

@@ -180,12 +180,19 @@ var refusedFlags = []struct{ name, short, why string }{
 	{"clang-opt", "", "BPF programs are not compiled"},
 }
 
-// A refusedFlag says why there is none.
-type refusedFlag string
+// A refusedFlag notes that it was given, and why there is none.
+type refusedFlag struct {
+	said      *string
+	name, why string
+}
 
-func (refusedFlag) String() string       { return "" }
-func (refusedFlag) Type() string         { return "string" }
-func (f refusedFlag) Set(_ string) error { return fmt.Errorf("%s", string(f)) }
+func (refusedFlag) String() string { return "" }
+func (refusedFlag) Type() string   { return "string" }
+
+func (f refusedFlag) Set(string) error {
+	*f.said = "--" + f.name + ": " + f.why
+	return nil
+}
 
 // An ignoredFlag is taken as perf has it, and changes nothing of what is
 // recorded. Its value is checked.
@@ -253,7 +260,7 @@ func keepOverride(dirs ...string) bool {
 // addSameFlags binds those flags of perf record that change how it works but
 // not what is recorded, and those that are refused, so that the message says
 // why.
-func addSameFlags(fs *pflag.FlagSet) {
+func (c *recordCmd) addSameFlags(fs *pflag.FlagSet) {
 	same := func(v pflag.Value, name, noValue, usage string) {
 		fs.Var(v, name, "accepted as perf has it: "+usage)
 		fs.Lookup(name).NoOptDefVal = noValue
@@ -266,7 +273,7 @@ func addSameFlags(fs *pflag.FlagSet) {
 	same(ignoredFlag{anyText}, "debuginfod", "any", "nothing is fetched while recording from `URLS`")
 	same(ignoredFlag{func(s string) error { _, err := os.Stat(s); return err }}, "vmlinux", "", "`FILE` is for events that there are not")
 	for _, r := range refusedFlags {
-		fs.VarP(refusedFlag(r.why), r.name, r.short, "refused: "+r.why)
+		fs.VarP(refusedFlag{&c.refused, r.name, r.why}, r.name, r.short, "refused: "+r.why)
 		f := fs.Lookup(r.name)
 		f.NoOptDefVal = "any"
 		f.Hidden = true
