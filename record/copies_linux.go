@@ -435,7 +435,7 @@ func (k *keeper) reopen(x *kept) (*store.File, error) {
 		return err == nil && inode{uint64(st.Dev), st.Ino} == x.at && st.Size == x.size && st.Mtim == x.mtime
 	}
 	if x.held != nil {
-		if is(x.held) {
+		if is(x.held) && x.held.Renew() == nil { // it may have lost a name, or got another
 			return x.held, nil
 		}
 		k.release(x)

@@ -36,8 +36,19 @@ type identities struct {
 
 	mu    sync.Mutex
 	known map[fileKey]knownID
+	early map[mapping]sighting
 	vdso  *buildid.ID
 }
+
+// A sighting is what was found out about a mapping by the side, before the
+// reader of the rings comes to it. By then the file may be another.
+type sighting struct {
+	id buildid.ID
+	n  int // how often
+}
+
+// mostEarly bounds what is kept for the reader of the rings.
+const mostEarly = 1 << 14
 
 // mostKnown bounds what is known of files. When there are more, it is found out
 // again.
@@ -58,9 +69,41 @@ type fileKey struct {
 	name     string
 }
 
-// of returns the Build ID of what is mapped: "" if there is none, or it cannot
-// be read.
+// of returns the Build ID of what is mapped, as it was when it was mapped: "" if
+// there is none, or it cannot be read.
 func (t *identities) of(m mapping) buildid.ID {
+	t.mu.Lock()
+	e, ok := t.early[m]
+	if e.n--; ok && e.n <= 0 {
+		delete(t.early, m)
+	} else if ok {
+		t.early[m] = e
+	}
+	t.mu.Unlock()
+	if ok {
+		return e.id
+	}
+	return t.look(m)
+}
+
+// sight looks at what has just been mapped, and has of return what it found.
+func (t *identities) sight(m mapping) {
+	id := t.look(m)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.early == nil || len(t.early) >= mostEarly {
+		t.early = map[mapping]sighting{}
+	}
+	e := t.early[m]
+	if e.id != id {
+		e = sighting{id: id}
+	}
+	e.n++
+	t.early[m] = e
+}
+
+// look returns the Build ID of what is mapped, and has it kept.
+func (t *identities) look(m mapping) buildid.ID {
 	if m.name == "[vdso]" {
 		return t.ofVDSO()
 	}

@@ -181,7 +181,7 @@ func (s *side) take(first, second []byte) error {
 			continue
 		}
 		if name, _, ok := bytes.Cut(rec[mmapName:], []byte{0}); ok {
-			s.ids.of(mapped(rec, string(name)))
+			s.ids.sight(mapped(rec, string(name)))
 		}
 	}
 	return nil

@@ -185,6 +185,20 @@ func (f *File) Reopened() (*File, error) {
 	return &File{ReaderAt: r, Size: fi.Size(), Origin: f.Origin, Info: fi, Close: noClose}, nil
 }
 
+// Renew takes f for what it is now: what was written to before does not count
+// for Unchanged any more.
+func (f *File) Renew() error {
+	if f.f == nil {
+		return errors.New("not a file of a file system")
+	}
+	fi, err := f.f.Stat()
+	if err != nil {
+		return err
+	}
+	f.Info, f.Size = fi, fi.Size()
+	return nil
+}
+
 // OwnedBy fails unless f is a user's or root's.
 func (f *File) OwnedBy(uid int) error {
 	if got, ok := owner(f.Info); ok && got != 0 && got != uid {
