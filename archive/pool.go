@@ -159,6 +159,13 @@ func (p *Pool) put(ctx context.Context, f *File, open func() (io.ReadCloser, err
 	return written, err
 }
 
+// Put stores a file of a manifest, whose contents open opens, unless it is there.
+// The error is a *ChangedError if the contents are not those of the manifest.
+func (p *Pool) Put(ctx context.Context, f *File, open func() (io.ReadCloser, error), o EncodeOptions) error {
+	_, err := p.put(ctx, f, open, &room{}, o, nil)
+	return err
+}
+
 // A PoolFile is a file of a pool.
 type PoolFile struct {
 	SHA256 string
