@@ -18,7 +18,7 @@ over() {
 		kill $! 2>/dev/null
 	fi
 	cd /
-	test -z "$dir" || rm -rf "$dir"
+	test -z "$dir" || rm -rf "$dir" 2>/dev/null
 	test -z "$guard" || kill "$guard" 2>/dev/null
 }
 trap over EXIT
@@ -64,7 +64,7 @@ if command -v sha256sum >/dev/null 2>&1; then
 	case $(sha256sum <"$dir/perfark") in "$sum"*) ;; *) fail "the copy of perfark in $dir is damaged" ;; esac
 fi
 chmod 700 "$dir/perfark"
-"$dir/perfark" version </dev/null >/dev/null || fail "the copy of perfark in $dir does not run"
+case $("$dir/perfark" version </dev/null) in perfark*) ;; *) fail "the copy of perfark in $dir does not run" ;; esac
 
 "$dir/perfark" capture -o "$dir/out" "$@" </dev/null >&2 3<&- &
 child=$!

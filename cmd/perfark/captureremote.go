@@ -140,6 +140,8 @@ func (c *captureCmd) fetch(ctx context.Context, args []string, f *os.File, name 
 	m := c.meter("bundle of "+host, 0)
 	defer c.meters.stop()
 	var there atomic.Pointer[string]
+	quiet := func() bool { return true }
+	defer func() { quiet() }()
 	r := &capture.Remote{
 		Host: host, SSH: cmp.Or(c.remote.command, c.env.ssh), Options: c.remote.options, Sudo: c.remote.sudo, Binary: c.remote.binary,
 		MaxSize: c.archives.MaxBytes,
@@ -153,7 +155,7 @@ func (c *captureCmd) fetch(ctx context.Context, args []string, f *os.File, name 
 		Begun: func(n string) {
 			there.Store(&n)
 			patient.Store(true)
-			context.AfterFunc(ctx, func() { c.notef("%s: the recording ends, and the bundle is waited for", host) })
+			quiet = context.AfterFunc(ctx, func() { c.notef("%s: the recording ends, and the bundle is waited for", host) })
 		},
 		Progress: m.At,
 	}
