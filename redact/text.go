@@ -10,7 +10,7 @@ import (
 // Patterns of what names a container or a machine.
 var (
 	// Directories whose entries are named after users.
-	homePath = regexp.MustCompile(`(^|[^A-Za-z0-9_])(/(?:var/|export/)?home/|/Users/)([^/\s:,;'"()<>=]+)`)
+	homePath = regexp.MustCompile(`(/(?:var/|export/)?home/|/Users/)([^/\s:,;'"()<>=]+)`)
 
 	// …/lxc/NAME, machine-NAME.scope, and where their files are.
 	containerPath = regexp.MustCompile(`(/var/lib/(?:lxc|machines|lxd/containers|lxd/storage-pools/[^/]+/containers|incus/containers)/|/lxc/|/lxc\.payload\.|/lxc\.monitor\.|/machine\.slice/machine-|/machine-|/libvirt/qemu/|/docker/containers/)([^/\s]+?)(\.scope|\.service)?(/|$)`)
@@ -60,7 +60,7 @@ func (r *Redactor) learn(s string, f field) {
 	r.learnt[learntKey{f, s}] = true
 	if r.p.Users == Mask {
 		for _, m := range homePath.FindAllStringSubmatch(s, -1) {
-			r.addUser(m[3], m[2])
+			r.addUser(m[2], m[1])
 		}
 	}
 	if r.p.Containers == Mask {
