@@ -211,6 +211,7 @@ type interner struct {
 	width int
 	data  []int32 // the tuples, in the order of their numbers
 	slots []int32
+	last  int32 // the number that was asked for last
 }
 
 func (t *interner) len() int { return len(t.data) / max(t.width, 1) }
@@ -224,6 +225,9 @@ func (t *interner) number(tuple []int32) int32 {
 		return 0
 	}
 	n := len(t.data) / t.width
+	if n > 0 && slices.Equal(t.tuple(t.last), tuple) { // locations of a function are side by side
+		return t.last
+	}
 	if 2*n >= len(t.slots) {
 		t.grow()
 	}
@@ -233,10 +237,12 @@ func (t *interner) number(tuple []int32) int32 {
 		if k == 0 {
 			t.data = append(t.data, tuple...)
 			t.slots[i] = int32(n + 1)
-			return int32(n)
+			t.last = int32(n)
+			return t.last
 		}
-		if slices.Equal(t.data[int(k-1)*t.width:][:t.width], tuple) {
-			return k - 1
+		if slices.Equal(t.tuple(k-1), tuple) {
+			t.last = k - 1
+			return t.last
 		}
 	}
 }

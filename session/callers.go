@@ -77,7 +77,11 @@ func (l *loader) changed() error {
 type callerWay struct {
 	path []callerFrame
 	on   []uint64 // by location: whether it is on the way, a bit each
-	done []callerSum
+
+	// What was counted last, by hash: most is of few locations, and need not go
+	// to the large table each time.
+	sums []callerSum
+	done []callerSum // what goes there now
 }
 
 type callerFrame struct {
@@ -90,9 +94,54 @@ type callerFrame struct {
 // A callerSum waits to be added to the table.
 type callerSum struct {
 	key    sampleKey
-	count  uint32
+	count  uint32 // 0: nothing
 	period uint64
 	hash   uint64
+}
+
+const callerSumBits = 11
+
+// sum counts samples.
+func (b *builder) sum(loc, group int32, count uint32, period uint64) {
+	k := sampleKey{loc, none, group}
+	h := b.samples.hash(k)
+	e := &b.way.sums[h>>(64-callerSumBits)]
+	if e.key != k || e.count > 1<<30 {
+		if e.count > 0 {
+			b.way.done = append(b.way.done, *e)
+		}
+		*e = callerSum{key: k, hash: h}
+	}
+	e.count += count
+	e.period += period
+}
+
+// addCallers adds what is done to the table.
+func (b *builder) addCallers() {
+	c := &b.way
+	b.samples.reserve(len(c.done))
+	mask := uint64(len(b.samples.slots) - 1)
+	touched := b.touched
+	for i := range c.done {
+		touched += uint64(b.samples.slots[c.done[i].hash&mask].count)
+	}
+	b.touched = touched
+	for i := range c.done {
+		d := &c.done[i]
+		b.samples.add(d.key, d.hash, d.count, d.period)
+	}
+	c.done = c.done[:0]
+}
+
+// finishCallers adds all that waits.
+func (b *builder) finishCallers() {
+	for i := range b.way.sums {
+		if e := &b.way.sums[i]; e.count > 0 {
+			b.way.done = append(b.way.done, *e)
+		}
+	}
+	b.addCallers()
+	b.way = callerWay{}
 }
 
 // countCallers counts the queued samples for each location they have.
@@ -100,12 +149,13 @@ func (b *builder) countCallers() {
 	q, c := &b.queue, &b.way
 	if c.on == nil {
 		c.on = make([]uint64, (len(b.l.index.p.Locations)+63)/64)
+		c.sums = make([]callerSum, 1<<callerSumBits)
 	}
 	group := int32(none)
 	for i := range q.samples {
 		s := &q.samples[i]
 		if s.group != group {
-			c.back(0, group)
+			b.back(0, group)
 			group = s.group
 		}
 		chain := q.chains[s.chain:s.end]
@@ -119,7 +169,7 @@ func (b *builder) countCallers() {
 		for n < len(chain) && n < len(c.path) && c.path[n].loc == chain[n] {
 			n++
 		}
-		c.back(n, group)
+		b.back(n, group)
 		for _, loc := range chain[n:] {
 			c.push(loc)
 		}
@@ -129,24 +179,11 @@ func (b *builder) countCallers() {
 			at.period += s.period
 		}
 		if leaf := s.loc; leaf >= 0 && c.on[leaf>>6]>>(leaf&63)&1 == 0 {
-			c.done = append(c.done, callerSum{key: sampleKey{leaf, none, group}, count: 1, period: s.period})
+			b.sum(leaf, group, 1, s.period)
 		}
 	}
-	c.back(0, group)
-	b.samples.reserve(len(c.done))
-	mask := uint64(len(b.samples.slots) - 1)
-	touched := b.touched
-	for i := range c.done {
-		d := &c.done[i]
-		d.hash = b.samples.hash(d.key)
-		touched += uint64(b.samples.slots[d.hash&mask].count)
-	}
-	b.touched = touched
-	for i := range c.done {
-		d := &c.done[i]
-		b.samples.add(d.key, d.hash, d.count, d.period)
-	}
-	c.done = c.done[:0]
+	b.back(0, group)
+	b.addCallers()
 }
 
 func (c *callerWay) push(loc int32) {
@@ -159,13 +196,14 @@ func (c *callerWay) push(loc int32) {
 }
 
 // back goes back to the n outermost frames.
-func (c *callerWay) back(n int, group int32) {
+func (b *builder) back(n int, group int32) {
+	c := &b.way
 	for i := len(c.path) - 1; i >= n; i-- {
 		at := &c.path[i]
 		if at.first {
 			c.on[at.loc>>6] &^= 1 << (at.loc & 63)
 			if at.count > 0 {
-				c.done = append(c.done, callerSum{key: sampleKey{at.loc, none, group}, count: at.count, period: at.period})
+				b.sum(at.loc, group, at.count, at.period)
 			}
 		}
 		if i > 0 {

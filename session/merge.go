@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/perfark/perfark/profile"
 )
@@ -17,11 +18,14 @@ func (l *loader) merge(p *profile.Profile) {
 	for i, w := range l.workers {
 		bs[i] = w.b
 		w.b.cache, w.b.objects, w.b.queue = nil, nil, frameQueue{}
+		if l.callers {
+			w.b.finishCallers()
+		}
 	}
 	threads := l.mergeThreads(p, bs)
 	var locs [][]int32
 	if l.index == nil {
-		locs = mergeLocations(p, bs)
+		locs = mergeLocations(p, bs, l.o.Workers)
 		if l.recalls() {
 			l.takeRecall(locs)
 		}
@@ -74,41 +78,94 @@ func compareLoc(a, b locSlot) int {
 
 // mergeLocations fills p.Locations, and returns the new number of each
 // builder's locations.
-func mergeLocations(p *profile.Profile, bs []*builder) [][]int32 {
-	remap := newRemap(bs, func(b *builder) int { return len(b.locs.keys) })
-	rows := make([][]locSlot, len(bs))
-	var wg sync.WaitGroup
-	for i, b := range bs {
-		rows[i] = b.locs.keys
-		b.locs.slots, b.locs.keys = nil, nil
-		wg.Go(func() { slices.SortFunc(rows[i], compareLoc) })
+func mergeLocations(p *profile.Profile, bs []*builder, workers int) [][]int32 {
+	// Those of one place go side by side, and places to goroutines.
+	type entry struct {
+		addr        uint64
+		builder, id int32
 	}
-	wg.Wait()
-	less := func(x, y locSlot) bool { return compareLoc(x, y) < 0 }
-	n := 0
-	var last locKey
-	merge(rows, less, func(_ int, r locSlot) {
-		if k := (locKey{r.addr, r.place}); n == 0 || last != k {
-			last = k
-			n++
+	places := uint32(8)
+	for _, b := range bs {
+		places = max(places, uint32(len(b.l.objects.table)+1)<<3)
+	}
+	// By object and level; what is without an object comes last.
+	rank := func(place uint32) uint32 { return (place + places - 8) % places }
+	ends := make([]int32, places+1)
+	for _, b := range bs {
+		for i := range b.locs.keys {
+			ends[rank(b.locs.keys[i].place)+1]++
 		}
-	})
-	p.Locations = make([]profile.Location, n)
-	id := int32(-1)
-	var first uint64 // place of the sample whose ip it has
-	merge(rows, less, func(i int, r locSlot) {
-		f := &bs[i].locs.first[r.id]
-		if k := (locKey{r.addr, r.place}); id < 0 || last != k {
-			last = k
-			id++
-			p.Locations[id] = profile.Location{
-				Object: k.object(), Level: levels[k.mode()], IP: f.ip, Addr: k.addr, Func: profile.None,
+	}
+	for i := range places {
+		ends[i+1] += ends[i]
+	}
+	entries := make([]entry, ends[places])
+	next := slices.Clone(ends)
+	remap := newRemap(bs, func(b *builder) int { return len(b.locs.keys) })
+	for i, b := range bs {
+		b.locs.slots = nil
+		for id := range b.locs.keys {
+			k := &b.locs.keys[id]
+			at := &next[rank(k.place)]
+			entries[*at] = entry{k.addr, int32(i), int32(id)}
+			*at++
+		}
+		b.locs.keys = nil
+	}
+	each := func(f func(place uint32, rows []entry)) {
+		var at atomic.Int64
+		var wg sync.WaitGroup
+		for range workers {
+			wg.Go(func() {
+				for {
+					r := uint32(at.Add(1) - 1)
+					if r >= places {
+						return
+					}
+					if ends[r] < ends[r+1] {
+						f((r+8)%places, entries[ends[r]:ends[r+1]])
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+	// next becomes how many different ones come before a place.
+	each(func(place uint32, rows []entry) {
+		slices.SortFunc(rows, func(x, y entry) int { return cmp.Compare(x.addr, y.addr) })
+		n := int32(1)
+		for i := range rows[1:] {
+			if rows[i].addr != rows[i+1].addr {
+				n++
 			}
-			first = f.pos
-		} else if f.pos < first {
-			p.Locations[id].IP, first = f.ip, f.pos
 		}
-		remap[i][r.id] = id
+		next[rank(place)] = n
+	})
+	n := int32(0)
+	for i := range places {
+		if ends[i] == ends[i+1] {
+			next[i] = 0
+		}
+		next[i], n = n, n+next[i]
+	}
+	p.Locations = make([]profile.Location, n)
+	each(func(place uint32, rows []entry) {
+		id := next[rank(place)] - 1
+		var first uint64 // place of the sample whose ip it has
+		for i, r := range rows {
+			f := &bs[r.builder].locs.first[r.id]
+			if i == 0 || rows[i-1].addr != r.addr {
+				id++
+				k := locKey{r.addr, place}
+				p.Locations[id] = profile.Location{
+					Object: k.object(), Level: levels[k.mode()], IP: f.ip, Addr: k.addr, Func: profile.None,
+				}
+				first = f.pos
+			} else if f.pos < first {
+				p.Locations[id].IP, first = f.ip, f.pos
+			}
+			remap[r.builder][r.id] = id
+		}
 	})
 	for _, b := range bs {
 		b.locs = locTable{}

@@ -41,7 +41,7 @@ func fresh[T any](n int) []T {
 type locTable struct {
 	h     hasher
 	slots []locSlot
-	keys  []locSlot // those of slots, by number; id is the number itself
+	keys  []locKey // by number
 	first []locFirst
 }
 
@@ -76,7 +76,7 @@ func (t *locTable) id(k locKey, hash uint64, first locFirst) int32 {
 		s := &t.slots[i]
 		if s.id == 0 {
 			id := int32(len(t.keys))
-			t.keys = append(t.keys, locSlot{k.addr, k.place, id})
+			t.keys = append(t.keys, k)
 			t.first = append(t.first, first)
 			*s = locSlot{k.addr, k.place, id + 1}
 			return id
