@@ -1,9 +1,9 @@
 package report
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/perfark/perfark/profile"
@@ -78,10 +78,15 @@ func (b *builder) filterPlaces() []bool {
 		o := &b.p.Objects[i]
 		objects[i] = f.DSOs == nil || slices.Contains(f.DSOs, b.s.dsos[i].name) || slices.Contains(f.DSOs, o.Path)
 	}
+	names, addrs := f.symbols()
 	funcs := make([]bool, len(b.p.Functions))
 	for i := range funcs {
 		fn := &b.p.Functions[i]
-		funcs[i] = f.Symbols == nil || slices.Contains(f.Symbols, fn.Name) || slices.Contains(f.Symbols, fmt.Sprintf("0x%x", fn.Start))
+		funcs[i] = f.Symbols == nil || slices.Contains(names, fn.Name) || slices.Contains(addrs, fn.Start)
+	}
+	// At run time: that of a place, or where its function begins.
+	at := func(l *profile.Location, fn int32) bool {
+		return slices.Contains(addrs, l.IP) || fn != profile.None && slices.Contains(addrs, l.IP-(l.Addr-b.p.Functions[fn].Start))
 	}
 	out := make([]bool, b.s.len())
 	for i := range out {
@@ -90,13 +95,25 @@ func (b *builder) filterPlaces() []bool {
 		switch {
 		case l.Object == profile.None && f.DSOs != nil && !slices.Contains(f.DSOs, b.s.dso(l).name),
 			l.Object != profile.None && !objects[l.Object],
-			fn == profile.None && f.Symbols != nil,
-			fn != profile.None && !funcs[fn]:
+			(fn == profile.None && f.Symbols != nil || fn != profile.None && !funcs[fn]) && !at(l, fn):
 		default:
 			out[i] = true
 		}
 	}
 	return out
+}
+
+// symbols returns the names among Symbols, and the addresses.
+func (f *Filter) symbols() (names []string, addrs []uint64) {
+	for _, s := range f.Symbols {
+		hex, ok := strings.CutPrefix(s, "0x")
+		if addr, err := strconv.ParseUint(hex, 16, 64); ok && err == nil {
+			addrs = append(addrs, addr)
+		} else {
+			names = append(names, s)
+		}
+	}
+	return names, addrs
 }
 
 var defaultParent = regexp.MustCompile(`^sys_|^do_page_fault`)

@@ -95,7 +95,7 @@ type Options struct {
 type Filter struct {
 	Comms   []string
 	DSOs    []string // short names, or paths
-	Symbols []string // names; or 0xADDR, the begin of a symbol
+	Symbols []string // names; or 0xADDR, an address at run time, or that at which a symbol begins
 	PIDs    []int32
 	TIDs    []int32
 	Sockets []int32

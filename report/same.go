@@ -22,6 +22,9 @@ func Same(p *profile.Profile, o Options) []int32 {
 	if o.Graph.Mode != GraphNone && o.Graph.Key == ByAddress {
 		return nil
 	}
+	if _, addrs := o.Filter.symbols(); len(addrs) > 0 {
+		return nil
+	}
 	b := &builder{p: p, o: &o, s: newPlaces(p, &o), workers: 1}
 	if slices.Contains(order, Symbol) {
 		return b.sameSymbols(order)

@@ -77,10 +77,11 @@ func WritePage(w io.Writer, tables []*Table, o PageOptions) error {
 func (t *Table) elided() []string {
 	var out []string
 	f := &t.b.o.Filter
+	symbols, _ := f.symbols()
 	for _, x := range []struct {
 		name string
 		list []string
-	}{{"dso", f.DSOs}, {"comm", f.Comms}, {"symbol", f.Symbols}, {"cgroup", f.Cgroups}} {
+	}{{"dso", f.DSOs}, {"comm", f.Comms}, {"symbol", symbols}, {"cgroup", f.Cgroups}} {
 		if len(x.list) == 1 {
 			out = append(out, "# "+x.name+": "+escape.Name(x.list[0])+"\n")
 		}
@@ -92,10 +93,11 @@ func (t *Table) elided() []string {
 // which the filter has. If that leaves no key at all, all are.
 func (t *Table) visible() []Key {
 	f := &t.b.o.Filter
+	symbols, _ := f.symbols()
 	var out []Key
 	keys := 0
 	for _, k := range t.Columns {
-		if k == DSO && len(f.DSOs) == 1 || k == Comm && len(f.Comms) == 1 || k == Symbol && len(f.Symbols) == 1 ||
+		if k == DSO && len(f.DSOs) == 1 || k == Comm && len(f.Comms) == 1 || k == Symbol && len(symbols) == 1 ||
 			k == Cgroup && len(f.Cgroups) == 1 {
 			continue
 		}

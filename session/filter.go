@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -202,32 +201,18 @@ func SampleTimes(ctx context.Context, f *perfdata.File) (first, last uint64, err
 	if t, ok := f.SampleTime(); ok && t.Last > 0 {
 		return t.First, t.Last, nil
 	}
-	br := f.Batches(ctx)
-	defer br.Close()
 	d := perfdata.NewDecoder(f)
-	big := f.Header().Big
 	first = math.MaxUint64
-	for {
-		b, err := br.Next()
-		if err == io.EOF {
-			break
+	err = eachRecord(ctx, f, func(typ perfdata.Type, rec []byte, _ int64) {
+		if typ != typeSample {
+			return
 		}
-		if err != nil {
-			return 0, 0, fmt.Errorf("%s: %w", f.Name(), err)
+		if t := d.Time(rec); t != 0 && t != math.MaxUint64 {
+			first, last = min(first, t), max(last, t)
 		}
-		for i := 0; i+8 <= len(b.Data); {
-			typ, _, size := perfdata.RecordHeader(b.Data[i:], big)
-			if size < 8 || size > len(b.Data)-i {
-				break
-			}
-			if typ == typeSample {
-				if t := d.Time(b.Data[i : i+size]); t != 0 && t != math.MaxUint64 {
-					first, last = min(first, t), max(last, t)
-				}
-			}
-			i += size
-		}
-		b.Release()
+	})
+	if err != nil {
+		return 0, 0, err
 	}
 	if last == 0 {
 		first = 0

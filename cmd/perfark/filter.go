@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,13 +21,17 @@ type filterFlags struct {
 	comms, dsos, symbols string
 	pids, tids, cpus     string
 	times                string
+	switchOn, switchOff  string
+	showSwitch           bool
+	addrRange            uint64 // bytes; of script
 }
 
 // addScriptFilters binds the filters of script.
 func (c *filterFlags) addScriptFilters(fs *pflag.FlagSet) {
 	fs.StringVarP(&c.comms, "comms", "c", "", "only samples of threads with one of the names `COMM,…`")
 	fs.StringVar(&c.dsos, "dsos", "", "only samples in the objects `DSO,…`")
-	fs.StringVarP(&c.symbols, "symbols-only", "S", "", "only samples in the functions `SYMBOL,…`, or those that begin at 0xADDR")
+	fs.StringVarP(&c.symbols, "symbols-only", "S", "", "only samples in the functions `SYMBOL,…`, or at 0xADDR, or in the function that begins there")
+	fs.Uint64Var(&c.addrRange, "addr-range", 0, "with -S 0xADDR: only samples in the `N` bytes from there on, too")
 	c.addDropFilters(fs)
 }
 
@@ -36,6 +41,9 @@ func (c *filterFlags) addDropFilters(fs *pflag.FlagSet) {
 	fs.StringVar(&c.tids, "tid", "", "only samples of the threads `TID,…`")
 	fs.StringVarP(&c.cpus, "cpu", "C", "", "only samples of the processors `CPUS`, such as 0,2-3")
 	fs.StringVar(&c.times, "time", "", "only samples of these `TIMES`: START,STOP in seconds, or 10%-20%, or 10%/2")
+	fs.StringVar(&c.switchOn, "switch-on", "", "only samples behind one of the event `EVENT`")
+	fs.StringVar(&c.switchOff, "switch-off", "", "only samples before one of the event `EVENT`, and behind the next of --switch-on")
+	addSwitch(fs, &c.showSwitch, "show-on-off-events", "", false, "with the samples of --switch-on and --switch-off themselves")
 }
 
 // dropFilter returns the filter that samples have to pass to be counted at
@@ -52,19 +60,44 @@ func (c *filterFlags) dropFilter(ctx context.Context, f *perfdata.File) (o sessi
 			}
 		}
 	}
-	if c.times == "" {
-		return o, nil
-	}
-	var first, last uint64
-	if session.TimesNeedBounds(c.times) {
-		if first, last, err = session.SampleTimes(ctx, f); err != nil {
-			return o, err
+	if c.times != "" {
+		var first, last uint64
+		if session.TimesNeedBounds(c.times) {
+			if first, last, err = session.SampleTimes(ctx, f); err != nil {
+				return o, err
+			}
+		}
+		if o.Times, err = session.ParseTimes(c.times, first, last); err != nil {
+			return o, usagef("--time: %s", err)
 		}
 	}
-	if o.Times, err = session.ParseTimes(c.times, first, last); err != nil {
-		return o, usagef("--time: %s", err)
+	if c.switchOn != "" || c.switchOff != "" {
+		o.Times, err = c.switchTimes(ctx, f, o.Times)
 	}
-	return o, nil
+	return o, err
+}
+
+// switchTimes returns when samples count by --switch-on and --switch-off, of
+// the times that other flags leave.
+func (c *filterFlags) switchTimes(ctx context.Context, f *perfdata.File, times []session.TimeRange) ([]session.TimeRange, error) {
+	s := session.Switch{On: -1, Off: -1, Shown: c.showSwitch, Times: times}
+	for _, x := range []struct {
+		flag, name string
+		event      *int
+	}{{"--switch-on", c.switchOn, &s.On}, {"--switch-off", c.switchOff, &s.Off}} {
+		if x.name == "" {
+			continue
+		}
+		*x.event = slices.IndexFunc(f.Events(), func(e perfdata.Event) bool { return e.Name == x.name })
+		if *x.event < 0 {
+			return nil, hintf(fmt.Errorf("%s: %s: no event is called %q", f.Name(), x.flag, x.name), "perfark evlist -i %s lists the events", f.Name())
+		}
+	}
+	if slices.ContainsFunc(f.Events(), func(e perfdata.Event) bool { return e.Attr.SampleType&perfdata.SampleTime == 0 }) {
+		return nil, fmt.Errorf("%s: samples have no times: --switch-on and --switch-off cannot tell them apart", f.Name())
+	}
+	on, err := session.SwitchTimes(ctx, f, s)
+	return session.Both(times, on), err
 }
 
 // parseIDs parses a list of numbers of processes or threads.
@@ -152,13 +185,14 @@ func (c *filterFlags) scriptMatcher(p *profile.Profile) (func(*session.Event, *p
 	if comms == nil && dsos == nil && symbols == nil {
 		return nil, nil
 	}
-	starts := map[uint64]bool{}
+	var addrs []uint64
 	for s := range symbols {
-		if hex, ok := strings.CutPrefix(s, "0x"); ok {
-			if addr, err := strconv.ParseUint(hex, 16, 64); err == nil {
-				starts[addr] = true
-			}
+		if addr, ok := symbolAddr(s); ok {
+			addrs = append(addrs, addr)
 		}
+	}
+	at := func(ip uint64) bool {
+		return slices.ContainsFunc(addrs, func(a uint64) bool { return ip == a || ip > a && ip-a < c.addrRange })
 	}
 	return func(e *session.Event, s *perfdata.Sample) bool {
 		if comms != nil && !comms[e.Comm] {
@@ -174,15 +208,25 @@ func (c *filterFlags) scriptMatcher(p *profile.Profile) (func(*session.Event, *p
 		if dsos != nil && (l.Object < 0 || !dsos[p.Objects[l.Object].Short] && !dsos[p.Objects[l.Object].Path]) {
 			return false
 		}
-		if symbols == nil {
+		switch {
+		case symbols == nil || at(s.IP):
 			return true
-		}
-		if l.Func < 0 {
+		case l.Func < 0:
 			return false
 		}
 		fn := &p.Functions[l.Func]
-		return symbols[fn.Name] || starts[s.IP-(l.Addr-fn.Start)]
+		return symbols[fn.Name] || slices.Contains(addrs, s.IP-(l.Addr-fn.Start))
 	}, nil
+}
+
+// symbolAddr returns the address that a word of -S is.
+func symbolAddr(word string) (addr uint64, ok bool) {
+	hex, ok := strings.CutPrefix(word, "0x")
+	if !ok {
+		return 0, false
+	}
+	addr, err := strconv.ParseUint(hex, 16, 64)
+	return addr, err == nil
 }
 
 // defaultWorkers is how many goroutines work where no number is given.

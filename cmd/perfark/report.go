@@ -146,7 +146,7 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	c.given.skipEmpty = addSwitch(fs, &c.skipEmpty, "no-skip-empty", "", true, "show events without samples too")
 	fs.StringVarP(&c.comms, "comms", "c", "", "show only threads with one of the names `COMM,…`")
 	fs.StringVarP(&c.dsos, "dsos", "d", "", "show only samples in the objects `DSO,…`")
-	fs.StringVarP(&c.filterFlags.symbols, "symbols-only", "S", "", "show only samples in the functions `SYMBOL,…`, or that begin at 0xADDR")
+	fs.StringVarP(&c.filterFlags.symbols, "symbols-only", "S", "", "show only samples in the functions `SYMBOL,…`, or at 0xADDR, or in the function that begins there")
 	fs.StringVar(&c.symbolPart, "symbol-filter", "", "show only rows whose symbol has `TEXT` in it")
 	addSwitch(fs, &c.hideUnresolved, "hide-unresolved", "U", false, "leave out samples and callers without a name")
 	fs.StringVar(&c.sockets, "socket-filter", "", "show only samples of the processor socket `N`")
@@ -164,6 +164,7 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	fs.BoolVar(&c.tasks, "tasks", false, "print the tree of the threads")
 	fs.BoolVar(&c.mmaps, "mmaps", false, "print the tree of the threads, and what they mapped")
 	addJobsFlag(cmd, &c.workers)
+	addForeignFlags(fs, reportForeign)
 	completeFlags(cmd, map[string]func() []string{
 		"sort": sortKeys, "fields": sortKeys, "call-graph": callGraphWords,
 		"percentage": oneOf("absolute", "relative"), "stdio-color": oneOf("always", "never", "auto"),
@@ -491,6 +492,9 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 			}
 			return nil
 		}
+	}
+	if err := checkForeignFlags(cmd.Flags(), reportForeign); err != nil {
+		return err
 	}
 	if err := c.readConfig(cmd); err != nil {
 		return err

@@ -228,7 +228,7 @@ var likeCut = regexp.MustCompile(`(?m)(?: old_pid=\d* *| child_pid=\d* *|^# \.[.
 func TestReportTracepointsLikePerf(t *testing.T) {
 	data := perftest.Record(t, "-q", "-e", "sched:sched_process_exec,sched:sched_process_fork", "sh", "-c", "ls > /dev/null; ls | cat > /dev/null")
 	home := t.TempDir()
-	for _, args := range []string{"", "-s comm,trace", "-s trace,pid -n", "-s sym"} {
+	for _, args := range []string{"", "-s comm,trace", "-s trace,pid -n", "-s sym", "-s trace --raw-trace", "-s trace,trace_fields"} {
 		t.Run(args, func(t *testing.T) {
 			list := strings.Fields(args)
 			code, out, errText := runArgs(t, "", append([]string{"report", "-i", data, "--no-pager"}, list...)...)
@@ -324,8 +324,8 @@ func TestReportTraceFieldsLikePerf(t *testing.T) {
 	home := t.TempDir()
 	for _, args := range []string{
 		"-s next_comm", "-s sched:sched_switch.next_pid", "-s trace_fields", "-s sched_switch.prev_state", "-s sched_wakeup.*",
-		"-s next_comm/raw", "-s prev_state/raw,comm", "-s common_pid", "-s pid,prio -n", "-s trace --raw-trace", "-s %1.prev_prio",
-		"-s trace_fields --raw-trace -t ;", "-s sched_switch.*,trace", "-s next_comm -w 8,10",
+		"-s next_comm/raw", "-s prev_state/raw,comm", "-s common_pid", "-s pid,prio -n", "-s %1.prev_prio",
+		"-s trace_fields --raw-trace -t ;", "-s next_comm -w 8,10",
 	} {
 		t.Run(args, func(t *testing.T) {
 			list := append([]string{"report", "-i", data}, strings.Fields(args)...)

@@ -47,7 +47,7 @@ const defaultMaxStack = 127
 
 // showFlags say which records other than samples are printed.
 type showFlags struct {
-	tasks, mmaps, switches, lost, namespaces, cgroups, bpf bool
+	tasks, mmaps, switches, lost, namespaces, cgroups, bpf, pokes bool
 }
 
 func (s *showFlags) any() bool { return *s != showFlags{} }
@@ -77,6 +77,9 @@ Exit status: 0 all samples are printed; 3 a part of the recording was lost.`,
 			if err != nil {
 				return err
 			}
+			if err := checkForeignFlags(cmd.Flags(), scriptForeign); err != nil {
+				return err
+			}
 			return c.run(cmd.Context(), name)
 		},
 	}
@@ -101,6 +104,7 @@ Exit status: 0 all samples are printed; 3 a part of the recording was lost.`,
 	fs.BoolVar(&c.show.namespaces, "show-namespace-events", false, "print changes of namespaces")
 	fs.BoolVar(&c.show.cgroups, "show-cgroup-events", false, "print the names of cgroups")
 	fs.BoolVar(&c.show.bpf, "show-bpf-events", false, "print BPF programs that were loaded")
+	fs.BoolVar(&c.show.pokes, "show-text-poke-events", false, "print changes of the kernel's code")
 	fs.BoolVar(&c.kernelPath, "show-kernel-path", false, "print the path of the kernel image, where one was recorded")
 	fs.BoolVar(&c.ns, "ns", false, "print times in nanoseconds")
 	fs.BoolVar(&c.relative, "reltime", false, "print times since the first sample")
@@ -110,6 +114,7 @@ Exit status: 0 all samples are printed; 3 a part of the recording was lost.`,
 	fs.BoolVar(&c.headerOnly, "header-only", false, "print the header of the recording alone")
 	fs.BoolVarP(&c.info, "show-info", "I", false, "print the long sections of the header too")
 	addJobsFlag(cmd, &c.workers)
+	addForeignFlags(fs, scriptForeign)
 	completeFlags(cmd, map[string]func() []string{"fields": func() []string { return strings.Split(fieldList(), ", ") }})
 	return cmd
 }
@@ -205,7 +210,7 @@ func (c *scriptCmd) run(ctx context.Context, name string) error {
 		return err
 	}
 	formats := c.traceFormats(in, parser)
-	if err := formats.locate(ctx, res, session.WalkOptions{Workers: c.workers, Filter: filter}); err != nil {
+	if err := formats.locate(ctx, res, session.WalkOptions{Workers: c.workers, Filter: filter, Sides: c.show.pokes}); err != nil {
 		return err
 	}
 	src, err := c.openSources(ctx, in.File, res, in.uid)

@@ -3,8 +3,10 @@ package main
 import (
 	"compress/gzip"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -252,5 +254,125 @@ func TestScriptMemory(t *testing.T) {
 	normal := func(s string) string { return spacesRE.ReplaceAllString(s, "  ") }
 	if got == "" || normal(got) != normal(want.Stdout) {
 		t.Errorf("%s\n%s", firstDiff(normal(want.Stdout), normal(got)), errs)
+	}
+}
+
+// Samples between two events, and those at an address, are perf's; so are they
+// in reports.
+func TestScriptSwitchLikePerf(t *testing.T) {
+	perftest.NeedTool(t, "perf")
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	data := perftest.Record(t, "-q", "-e", "sched:sched_switch,sched:sched_wakeup,cpu-clock:u", "sh", "-c", "ls > /dev/null; ls | cat > /dev/null")
+	same := func(args ...string) {
+		t.Helper()
+		want := perftest.PerfIn(t, home, home, nil, args...)
+		_, got, errs := runArgs(t, "", args...)
+		if got != want.Stdout {
+			t.Errorf("%q: %s\n%s", args, firstDiff(want.Stdout, got), errs)
+		}
+	}
+	const on, off = "sched:sched_wakeup", "sched:sched_switch"
+	for _, list := range [][]string{
+		{"--switch-on", on},
+		{"--switch-on", on, "--show-on-off-events"},
+		{"--switch-on", on, "--switch-off", off},
+		{"--switch-on", on, "--switch-off", off, "--show-on-off-events"},
+		{"--switch-on", off, "--switch-off", off},
+	} {
+		same(append([]string{"script", "-i", data}, list...)...)
+		report := append([]string{"report", "-i", data, "-s", "sym"}, list...)
+		want := likeBlocks(perftest.PerfIn(t, home, home, nil, append(report, "--stdio")...).Stdout)
+		if _, out, errs := runArgs(t, "", append(report, "--no-pager")...); !maps.Equal(likeBlocks(out), want) {
+			t.Errorf("%q: %s\n%s", report, likeDiff(likeBlocks(out), want), errs)
+		}
+	}
+	_, lines, _ := runArgs(t, "", "script", "-i", data, "-F", "sw:ip")
+	addr := "0x" + strings.TrimSpace(strings.SplitN(lines, "\n", 2)[0])
+	if addr == "0x" {
+		t.Skip("NOTICE: nothing was sampled in user space")
+	}
+	for _, n := range []string{"0", "1", "4096"} {
+		same("script", "-i", data, "-F", "sw:ip,time", "-S", addr, "--addr-range", n)
+	}
+	code, _, errs := runArgs(t, "", "script", "-i", data, "--switch-off", "sched_switch")
+	if code != 1 || !strings.Contains(errs, `--switch-off: no event is called "sched_switch"`) || !strings.Contains(errs, "perfark evlist -i") {
+		t.Errorf("exit status %d: %s", code, errs)
+	}
+}
+
+// Changes of the kernel's code are printed with their bytes, as by perf.
+func TestScriptTextPokes(t *testing.T) {
+	const text = `event cycles text_poke
+mmap2 pid=-1 tid=-1 start=0xffffffff81000000 len=0x1000000 prot=5 pgoff=0xffffffff81000000 name="[kernel.kallsyms]_text" time=1
+text_poke addr=0xffffffff81000010 old_len=5 new_len=5 bytes=0f1f440000e812345678 time=2
+text_poke addr=0xffffffff81000120 old_len=0 new_len=18 bytes=90*17+cc time=2
+text_poke addr=0x20 old_len=1 new_len=0 bytes=90 time=2
+sample pid=0 tid=0 ip=0xffffffff81000123 time=3
+`
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	symbols := filepath.Join(home, "kallsyms")
+	if err := os.WriteFile(symbols, []byte("ffffffff81000000 T _text\nffffffff81000100 T poked\nffffffff81000200 T after\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	name := perftest.File(t, text)
+	args := []string{"script", "-i", name, "--kallsyms", symbols, "--show-text-poke-events"}
+	_, got, errs := runArgs(t, "", args...)
+	const want = `         swapper     0 [000]     0.000000: PERF_RECORD_TEXT_POKE ffffffff81000120 poked+0x20 old len 0 new len 18
+            New bytes: 90 90 90 90 90 90 90 90 90 90 90 90 90 90 90 90
+            New bytes: 90 cc
+         swapper     0 [000]     0.000000: PERF_RECORD_TEXT_POKE 20  old len 1 new len 0
+            Old bytes: 90
+`
+	if !strings.Contains(got, want) {
+		t.Errorf("%s%s\nwant\n%s", got, errs, want)
+	}
+	perftest.NeedTool(t, "perf")
+	if perf := perftest.PerfIn(t, home, home, nil, args...).Stdout; got != perf {
+		t.Error(firstDiff(perf, got))
+	}
+}
+
+// Every flag of perf is one here: it works, or says why it does not.
+func TestFlagsLikePerf(t *testing.T) {
+	perftest.NeedTool(t, "perf")
+	long := regexp.MustCompile(`(?m)^ +(?:-[A-Za-z], )?--([a-zA-Z-]+)`)
+	short := regexp.MustCompile(`(?m)^ +-([A-Za-z]),`)
+	root := newRootCmd(&app{})
+	for _, name := range []string{"report", "script"} {
+		help := perftest.Perf(t, name, "-h")
+		cmd, _, err := root.Find([]string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := long.FindAllStringSubmatch(help.Stderr+help.Stdout, -1)
+		if len(names) < 50 {
+			t.Fatalf("%s: %d flags", name, len(names))
+		}
+		for _, m := range names {
+			if cmd.Flags().Lookup(m[1]) == nil {
+				t.Errorf("%s --%s is not known", name, m[1])
+			}
+		}
+		for _, m := range short.FindAllStringSubmatch(help.Stderr+help.Stdout, -1) {
+			if cmd.Flags().ShorthandLookup(m[1]) == nil {
+				t.Errorf("%s -%s is not known", name, m[1])
+			}
+		}
+	}
+	for _, tt := range []struct{ args, err string }{
+		{"report --itrace", "report: --itrace: perfark does not decode traces of the hardware"},
+		{"report --itrace=i100us", "report: --itrace: perfark does not decode traces of the hardware"},
+		{"report -D", "report: --dump-raw-trace: perfark does not dump records"},
+		{"report --branch-hist", "report: --branch-history: perfark does not show branches in call graphs"},
+		{"script -s flamegraph", "script: --script: perfark runs no scripts"},
+		{"script -F brstackinsn", `script: --fields: field "brstackinsn": perfark does not disassemble`},
+	} {
+		if code, _, errs := runArgs(t, "", strings.Fields(tt.args)...); code != 2 || !strings.Contains(errs, tt.err) {
+			t.Errorf("%s: exit status %d, %q, want %q", tt.args, code, errs, tt.err)
+		}
 	}
 }

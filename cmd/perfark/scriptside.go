@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/perfark/perfark/internal/escape"
@@ -41,6 +42,9 @@ func (sp *scriptPrinter) side(b []byte, e *session.Event, show *showFlags) []byt
 	}
 	b = append(b, "PERF_RECORD_"...)
 	b = append(b, m.Type.String()...)
+	if r, ok := e.Record.(*perfdata.TextPoke); ok {
+		return append(sp.appendPoke(b, r), '\n')
+	}
 	return append(appendRecord(b, e.Record), '\n')
 }
 
@@ -61,6 +65,8 @@ func (s *showFlags) has(r perfdata.Record) bool {
 		return s.cgroups
 	case *perfdata.Ksymbol, *perfdata.BPFEvent:
 		return s.bpf
+	case *perfdata.TextPoke:
+		return s.pokes
 	}
 	return false
 }
@@ -165,6 +171,32 @@ func appendRecord(b []byte, r perfdata.Record) []byte {
 		b = strconv.AppendUint(append(b, " type "...), uint64(r.Kind), 10)
 		b = strconv.AppendUint(append(b, ", flags "...), uint64(r.Flags), 10)
 		return strconv.AppendUint(append(b, ", id "...), uint64(r.ProgID), 10)
+	}
+	return b
+}
+
+// appendPoke appends a change of the kernel's code: where, and the bytes before
+// and after it.
+func (sp *scriptPrinter) appendPoke(b []byte, r *perfdata.TextPoke) []byte {
+	b = strconv.AppendUint(append(b, ' '), r.Addr, 16)
+	b = append(b, ' ')
+	if name, offset, ok := sp.function(r.Addr); ok {
+		b = append(append(b, escape.Name(name)...), "+0x"...)
+		b = strconv.AppendUint(b, offset, 16)
+	}
+	b = strconv.AppendInt(append(b, " old len "...), int64(len(r.Old)), 10)
+	b = strconv.AppendInt(append(b, " new len "...), int64(len(r.New)), 10)
+	const perLine = 16
+	for _, x := range []struct {
+		title string
+		bytes []byte
+	}{{"Old", r.Old}, {"New", r.New}} {
+		for line := range slices.Chunk(x.bytes, perLine) {
+			b = append(append(append(b, "\n            "...), x.title...), " bytes:"...)
+			for _, c := range line {
+				b = appendHexZeros(append(b, ' '), uint64(c), 2)
+			}
+		}
 	}
 	return b
 }

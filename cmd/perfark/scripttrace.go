@@ -14,7 +14,7 @@ import (
 // traceFormats are how the samples of tracepoints are printed.
 type traceFormats struct {
 	of        []*perfdata.TraceFormat // by event; nil for what is no tracepoint
-	functions map[uint64]int32        // locations of the functions that are printed by name
+	functions map[uint64]int32        // locations of the kernel's code that is printed by name
 }
 
 // traceFormats reads the formats of the tracepoints among the events that print
@@ -51,10 +51,11 @@ func (c *scriptCmd) traceFormats(in *input, p *fieldParser) *traceFormats {
 	return t
 }
 
-// locate adds the functions that tracepoints print by name to the locations of
-// the profile, before these are resolved.
+// locate adds the functions that tracepoints print by name, and with o.Sides
+// code that was changed, to the locations of the profile, before these are
+// resolved.
 func (t *traceFormats) locate(ctx context.Context, res *session.Result, o session.WalkOptions) error {
-	wanted := false
+	wanted := o.Sides
 	for _, f := range t.of {
 		wanted = wanted || f != nil && f.PrintsPointers()
 	}
@@ -63,18 +64,22 @@ func (t *traceFormats) locate(ctx context.Context, res *session.Result, o sessio
 	}
 	const most = 1 << 20
 	var mu sync.Mutex
-	err := res.Walk(ctx, o, io.Discard, func(dst []byte, e *session.Event) []byte {
-		s, ok := e.Record.(*perfdata.Sample)
-		if !ok || s.Event < 0 || s.Event >= len(t.of) || t.of[s.Event] == nil {
-			return dst
+	add := func(addr uint64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(t.functions) < most {
+			t.functions[addr] = profile.None
 		}
-		t.of[s.Event].Pointers(s.Raw, func(addr uint64) {
-			mu.Lock()
-			defer mu.Unlock()
-			if len(t.functions) < most {
-				t.functions[addr] = profile.None
+	}
+	err := res.Walk(ctx, o, io.Discard, func(dst []byte, e *session.Event) []byte {
+		switch r := e.Record.(type) {
+		case *perfdata.TextPoke:
+			add(r.Addr)
+		case *perfdata.Sample:
+			if r.Event >= 0 && r.Event < len(t.of) && t.of[r.Event] != nil {
+				t.of[r.Event].Pointers(r.Raw, add)
 			}
-		})
+		}
 		return dst
 	})
 	if err != nil {
@@ -129,7 +134,7 @@ func (sp *scriptPrinter) trace(b []byte, s *scriptSample) []byte {
 	return b
 }
 
-// function names an address that a tracepoint has.
+// function names an address of kernel code.
 func (sp *scriptPrinter) function(addr uint64) (string, uint64, bool) {
 	loc, ok := sp.formats.functions[addr]
 	if !ok || loc < 0 {
