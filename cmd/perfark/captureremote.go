@@ -51,7 +51,13 @@ func (r *remoteFlags) check(fs *pflag.FlagSet) error {
 var notRemote = map[string]string{
 	"json":      "the bundle is elsewhere when it is printed; perfark verify --json prints what is in it",
 	"keep-data": "the recording is in the bundle; perfark unpack takes it out",
+	"dir":       unattended,
+	"every":     unattended,
+	"keep":      unattended,
+	"max-bytes": unattended,
 }
+
+const unattended = "an unattended capture has its directory on the host that it records"
 
 // remoteArgs returns what of the command line is for the other host.
 func (c *captureCmd) remoteArgs(cmd *cobra.Command) ([]string, error) {
@@ -193,8 +199,8 @@ func (c *captureCmd) sound(ctx context.Context, f *os.File, size int64) error {
 		return err
 	}
 	defer arc.Close()
-	if _, _, ok := arc.Data(); !ok {
-		return errors.New("no recording is in it")
+	if _, _, ok := arc.Data(); !ok || len(arc.Absent()) > 0 {
+		return errors.New("not all of it is there")
 	}
 	rep, err := arc.Verify(ctx, archive.VerifyOptions{Workers: c.arc.workers, Limits: c.limits})
 	if err != nil {

@@ -31,6 +31,7 @@ var commands = []func(*app) *cobra.Command{
 	newRedactCmd,
 	newVerifyCmd,
 	newUnpackCmd,
+	newBundleCmd,
 	newBuildIDListCmd,
 	newBuildIDCacheCmd,
 	newReportCmd,
