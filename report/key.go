@@ -176,6 +176,9 @@ func (k Key) String() string {
 	return fmt.Sprintf("field %d", k.field())
 }
 
+// OfBranch reports whether only branches have k.
+func (k Key) OfBranch() bool { return k >= DSOFrom && k <= Cycles }
+
 // counts reports whether k is something that is counted, not told apart by.
 func (k Key) counts() bool { return k <= OverheadGuestUser }
 

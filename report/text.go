@@ -507,7 +507,7 @@ func (t *Table) heading(k Key) string {
 		return "Self"
 	}
 	if i := k.field(); i >= 0 {
-		return t.b.o.TraceFields[i].Name
+		return escape.Name(t.b.o.TraceFields[i].Name)
 	}
 	return k.heading()
 }

@@ -305,8 +305,12 @@ func (c *reportCmd) parseFilter(f *report.Filter) (err error) {
 
 // compile compiles a regular expression of a flag; nil for none.
 func compile(flag, text string) (*regexp.Regexp, error) {
-	if text == "" {
+	const most = 1 << 10
+	switch {
+	case text == "":
 		return nil, nil
+	case len(text) > most:
+		return nil, usagef("%s: an expression of %d bytes, at most %d are looked at", flag, len(text), most)
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {
@@ -448,7 +452,11 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 	if (special || sort[0] == report.Trace) && o.Sort == nil && o.Fields == nil {
 		o.Sort = sort
 	}
-	parents := slices.Contains(slices.Concat(o.Sort, o.Fields, c.extra), report.Parent)
+	keys := slices.Concat(o.Sort, o.Fields, c.extra)
+	if i := slices.IndexFunc(keys, report.Key.OfBranch); i >= 0 && !c.branches {
+		return usagef("%q is a key of branches, which -b counts", keys[i])
+	}
+	parents := slices.Contains(keys, report.Parent)
 	switch {
 	case c.parent != "" && !parents:
 		if o.Sort == nil && o.Fields == nil {

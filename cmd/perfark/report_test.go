@@ -728,3 +728,20 @@ sample pid=5 tid=5 ip=0x1010 time=5 cgroup=9 period=1
 		t.Errorf("exit status %d: %s", code, errs)
 	}
 }
+
+// Keys of branches need branches; expressions are short (UI-6).
+func TestReportRefused(t *testing.T) {
+	const text = "sample ip=0x400123 pid=1 tid=1 time=1\n"
+	for _, tt := range []struct{ args, err string }{
+		{"-s dso_from", `"dso_from" is a key of branches, which -b counts`},
+		{"-F overhead,cycles", `"cycles" is a key of branches, which -b counts`},
+		{"-F +in_tx", `"in_tx" is a key of branches, which -b counts`},
+		{"-p " + strings.Repeat("a", 1025), "--parent: an expression of 1025 bytes, at most 1024 are looked at"},
+		{"--ignore-callees " + strings.Repeat("(a*)*", 300), "--ignore-callees: an expression of 1500 bytes"},
+		{"-p (", "--parent: error parsing regexp"},
+	} {
+		if code, _, errs := reportText(t, text, strings.Fields(tt.args)...); code != 2 || !strings.Contains(errs, tt.err) {
+			t.Errorf("%.40s: exit status %d, %q, want %q", tt.args, code, errs, tt.err)
+		}
+	}
+}
