@@ -12,7 +12,7 @@ LDFLAGS     := -s -w -X main.release=$(VERSION)
 # unpacked already.
 CORPUS_TAR  ?= ../shared/corpus/corpus.tar.xz
 
-.PHONY: build demo test record fuzz bench bench-quick agreement man clean
+.PHONY: build demo test record soak fuzz bench bench-quick agreement man clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/perfark ./cmd/perfark
@@ -27,6 +27,11 @@ test:
 # times.
 record:
 	PERFARK_RECORD=all PERFARK_KILLS=200 $(GO) test ./record ./cmd/perfark -run 'TestRecord|TestSink' -timeout 60m -v
+
+# An unattended capture under load, with kills and full disks, for $(DURATION).
+DURATION ?= 1h
+soak:
+	PERFARK_SOAK=$(DURATION) $(GO) test ./cmd/perfark -run 'TestSoak$$' -timeout 0 -v
 
 # Every fuzz target for $(FUZZTIME) each.
 fuzz:

@@ -326,19 +326,27 @@ func (d *Dir) collect() (int, error) {
 	return n, nil
 }
 
-// size returns what the directory takes on the disk, in bytes: all of it.
-func (d *Dir) size() int64 {
-	var total int64
-	filepath.WalkDir(d.name, func(_ string, e fs.DirEntry, err error) error {
+// size returns what the directory takes on the disk, in bytes: all of it, and
+// what of that a Dir would never remove as others put it there.
+func (d *Dir) size() (total, others int64) {
+	filepath.WalkDir(d.name, func(name string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return nil // it may be gone
 		}
-		if fi, err := e.Info(); err == nil {
-			total += onDisk(fi)
+		fi, err := e.Info()
+		if err != nil {
+			return nil
+		}
+		n := onDisk(fi)
+		total += n
+		rel, _ := filepath.Rel(d.name, name)
+		first, _, _ := strings.Cut(rel, "/")
+		if first != "." && first != poolName && first != lockName && !strings.HasPrefix(first, WorkPrefix) && !ours.MatchString(first) {
+			others += n
 		}
 		return nil
 	})
-	return total
+	return total, others
 }
 
 // onDisk returns what a file takes on the disk, in bytes.

@@ -277,7 +277,7 @@ func TestMaxBytes(t *testing.T) {
 			if n++; n == 40 {
 				cancel()
 			}
-			if got := d.size(); got+w.Room > most {
+			if got, _ := d.size(); got+w.Room > most {
 				t.Fatalf("%d bytes, and room for %d: more than %d", got, w.Room, most)
 			}
 			size := 200_000 + 50_000*int(n%7)
@@ -285,7 +285,7 @@ func TestMaxBytes(t *testing.T) {
 				return Made{}, archive.ErrNoRoom
 			}
 			m, err := fake(ctx, w, size, 300_000, n/4, 1000)
-			if got := d.size(); got > most {
+			if got, _ := d.size(); got > most {
 				t.Fatalf("%d bytes: more than %d", got, most)
 			}
 			return m, err

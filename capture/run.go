@@ -307,14 +307,16 @@ func (r *runner) retain() error {
 	if _, err := r.countCollected(); err != nil {
 		return err
 	}
-	r.stats.Bytes = r.size()
+	var others int64
+	r.stats.Bytes, others = r.size()
 	if r.o.MaxBytes > 0 {
 		need := min(max(2*r.need, leastNeed), r.o.MaxBytes*3/4)
-		for len(r.bundles) > 0 && r.stats.Bytes+need > r.o.MaxBytes {
+		// Where the files of others leave no room, it would help nobody.
+		for len(r.bundles) > 0 && r.stats.Bytes+need > r.o.MaxBytes && others+leastRoom < r.o.MaxBytes {
 			if err := r.drop(); err != nil {
 				return err
 			}
-			r.stats.Bytes = r.size()
+			r.stats.Bytes, others = r.size()
 		}
 	}
 	r.changed()
