@@ -32,6 +32,7 @@ type row struct {
 	clean  string    // shell command before each run
 	out    [2]string // files to compare in size: theirs, ours
 	quick  bool
+	cpu    bool // it waits most of the time: what counts is CPU time, and how much of the machine that is
 }
 
 // rows are the jobs, with D the directory of the inputs, O a scratch
@@ -124,6 +125,18 @@ var rows = []row{
 		theirs: `mkdir -p $O/u1 && tar xjf $O/b.data.tar.bz2 -C $O/u1`,
 		ours:   `$P unpack -q -C $O/u2 $O/b.tar.zst`,
 		clean:  `rm -rf $O/u1 $O/u2`},
+	{name: "record -F 99 -a -g, 20 s", quick: true, goal: 1, cpu: true,
+		theirs: `perf record -q -F 99 -a -g -o $O/r.data -- sleep 20`,
+		ours:   `$P record -q -F 99 -a -g -o $O/r.data -- sleep 20`},
+	{name: "record -F 99 -a -g, without Build IDs, 20 s", goal: 1, cpu: true,
+		theirs: `perf record -q -B -F 99 -a -g -o $O/r.data -- sleep 20`,
+		ours:   `$P record -q -B -F 99 -a -g -o $O/r.data -- sleep 20`},
+	{name: "record -F 4000 -a -g, 20 s", goal: 1, cpu: true,
+		theirs: `perf record -q -F 4000 -a -g -o $O/r.data -- sleep 20`,
+		ours:   `$P record -q -F 4000 -a -g -o $O/r.data -- sleep 20`},
+	{name: "record -F 99 -a --call-graph dwarf, 20 s", goal: 1, cpu: true,
+		theirs: `perf record -q -F 99 -a --call-graph dwarf -o $O/r.data -- sleep 20`,
+		ours:   `$P record -q -F 99 -a --call-graph dwarf -o $O/r.data -- sleep 20`},
 	{name: "scaling: report, large, GOMAXPROCS 1 (theirs) and 2", goal: 1.7,
 		theirs: `GOMAXPROCS=1 $P --buildid-dir $D/cache/large report -i $D/large.data --stdio --no-children -g none`,
 		ours:   `GOMAXPROCS=2 $P --buildid-dir $D/cache/large report -i $D/large.data --stdio --no-children -g none`},
@@ -263,6 +276,9 @@ func median(r []run) run {
 func line(r row, a, b run, scratch string) string {
 	cells := []string{r.name, cell(a), cell(b), "", "", ""}
 	cells[3] = fmt.Sprintf("%.1f (%.3g)", float64(a.wall)/float64(b.wall), r.goal)
+	if r.cpu {
+		cells[3] = fmt.Sprintf("CPU %.1f (%.3g), %.2f %% of the machine", a.cpu.Seconds()/b.cpu.Seconds(), r.goal, 100*b.cpu.Seconds()/b.wall.Seconds()/float64(runtime.NumCPU()))
+	}
 	cells[4] = fmt.Sprintf("1/%.1f", float64(a.rss)/float64(max(b.rss, 1)))
 	if r.out[0] != "" {
 		t, o := size(filepath.Join(scratch, r.out[0])), size(filepath.Join(scratch, r.out[1]))
