@@ -212,7 +212,7 @@ func TestAcrossWindows(t *testing.T) {
 	if bytes.Contains(got, []byte("web01secre")) || bytes.Contains(got, []byte("dave")) || !bytes.Contains(got, []byte("/home/xxxxxx/x")) {
 		t.Error("names are still there")
 	}
-	if found, err := r.SearchStream(context.Background(), bytes.NewReader(b)); err != nil || len(found) != 5 {
+	if found, err := r.Search(context.Background(), bytes.NewReader(b), int64(len(b))); err != nil || len(found) != 5 {
 		t.Errorf("found %v, %v", found, err)
 	}
 }

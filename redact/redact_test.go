@@ -115,7 +115,7 @@ auxtrace_error kind=1 msg=web01secret
 auxtrace_info kind=1 priv=0x6574796d6f727061
 build_id pid=-1 id=0123456789abcdef0123456789abcdef01234567 name=/home/alicewonder/kernel.ko
 raw type=99 text:unknown-web01secret pad:8
-sample ip=0x400123 pid=10 tid=10 time=7 cpu=1 period=4000 chain=user,0x400123,0x400456 raw=` + hex.EncodeToString(raw) + ` regs=1,2 stack=` + hex.EncodeToString([]byte(stack)) + `
+sample ip=0x400123 pid=10 tid=10 time=7 cpu=1 period=4000 chain=user,0x400123,0x400456,0x657465526563696c,0x6563696c61 raw=` + hex.EncodeToString(raw) + ` regs=1,0x6c6f68656361646c stack=` + hex.EncodeToString([]byte(stack)) + `
 sample ip=0x500123 pid=10 tid=10 time=8 cpu=1 period=4000 chain=user,0x500123 raw=00000000000000000000000000000000 regs=1,2 stack=00*8
 finished_round
 `
@@ -198,12 +198,15 @@ func TestPlanted(t *testing.T) {
 							t.Errorf("%q is still there: %q", s, all[max(i-30, 0):min(i+30, len(all))])
 						}
 					}
-					found, err := r.Search(context.Background(), bytes.NewReader(b), int64(len(b)))
-					if err != nil || len(found) > 0 {
+					if found, err := r.Search(context.Background(), bytes.NewReader(b), int64(len(b))); err != nil || len(found) > 0 {
 						t.Errorf("Search: %v, %v", found, err)
 					}
-					if found, err := r.SearchRecords(context.Background(), f); err != nil || len(found) > 0 {
-						t.Errorf("SearchRecords: %v, %v", found, err)
+					if found, err := r.SearchRecording(context.Background(), f, bytes.NewReader(b)); err != nil || len(found) > 0 {
+						t.Errorf("SearchRecording: %v, %v", found, err)
+					}
+					// What it finds is what the original has.
+					if found, err := r.SearchRecording(context.Background(), in, bytes.NewReader(data)); err != nil || len(found) < 20 {
+						t.Errorf("SearchRecording of the original: %v, %v", found, err)
 					}
 					if a, b := samples(t, in), samples(t, f); a != b {
 						t.Errorf("samples %+v, want %+v", b, a)

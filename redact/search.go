@@ -72,12 +72,30 @@ func (r *Redactor) found(b []byte, where string) []Found {
 	return out
 }
 
-// SearchRecords looks for the names in the records of a recording, as they are
-// when they are decompressed.
-func (r *Redactor) SearchRecords(ctx context.Context, f *perfdata.File) ([]Found, error) {
+// SearchRecording looks for the names in a recording, of which raw are the
+// bytes: in its header, its features, and in its records as they are when they
+// are decompressed. Numbers, such as times, are passed over: they hold any
+// bytes by chance.
+func (r *Redactor) SearchRecording(ctx context.Context, f *perfdata.File, raw io.ReaderAt) ([]Found, error) {
+	h := f.Header()
+	var out []Found
+	if !h.Pipe {
+		end := int64(h.Data.Offset + h.Data.Size)
+		for _, s := range [][2]int64{{0, int64(h.Data.Offset)}, {end, h.FileSize - end}} {
+			found, err := r.Search(ctx, io.NewSectionReader(raw, s[0], s[1]), s[1])
+			if err != nil {
+				return out, err
+			}
+			for _, x := range found {
+				x.Offset += s[0]
+				x.Where = fmt.Sprintf("offset %#x", x.Offset)
+				out = append(out, x)
+			}
+		}
+	}
 	batches := f.Batches(ctx)
 	defer batches.Close()
-	var out []Found
+	d := perfdata.NewDecoder(f)
 	for len(out) < maxFound {
 		b, err := batches.Next()
 		if errors.Is(err, io.EOF) {
@@ -89,46 +107,62 @@ func (r *Redactor) SearchRecords(ctx context.Context, f *perfdata.File) ([]Found
 		if b.Bad != nil {
 			continue
 		}
-		for _, x := range r.found(b.Data, "") {
-			at := b.At(int(x.Offset))
-			out = append(out, Found{x.Name, fmt.Sprintf("a record at offset %#x", at), at})
+		d.Stream = b.Stream
+		for i := 0; i < len(b.Data); {
+			_, _, size := perfdata.RecordHeader(b.Data[i:], h.Big)
+			found, err := r.searchRecord(d, b.Data[i:i+size], b.At(i), raw)
+			if err != nil {
+				return out, err
+			}
+			out = append(out, found...)
+			i += size
 		}
 		b.Release()
 	}
 	return out, nil
 }
 
+// searchRecord looks for the names in a record, and in what follows it.
+func (r *Redactor) searchRecord(d *perfdata.Decoder, rec []byte, off int64, raw io.ReaderAt) ([]Found, error) {
+	where := fmt.Sprintf("record at offset %#x", off)
+	big := r.f.Header().Big
+	typ, _, _ := perfdata.RecordHeader(rec, big)
+	switch typ {
+	case perfdata.RecordSample:
+		v, err := d.Decode(rec, off)
+		s, ok := v.(*perfdata.Sample)
+		if err != nil || !ok {
+			return r.found(rec[8:], where), nil
+		}
+		var out []Found
+		for _, b := range [][]byte{s.Raw, s.UserStack[:cap(s.UserStack)], s.Aux} {
+			out = append(out, r.found(b, where)...)
+		}
+		for _, list := range [][]uint64{s.Callchain, s.UserRegs, s.IntrRegs} {
+			for _, v := range list {
+				if _, ok := r.number(v, big); ok && v != textNumber {
+					out = append(out, Found{Name: "text", Where: where, Offset: off})
+				}
+			}
+		}
+		return out, nil
+	case perfdata.RecordTracingData:
+		v, err := d.Decode(rec, off)
+		t, ok := v.(*perfdata.TracingData)
+		if err != nil || !ok {
+			break
+		}
+		b := make([]byte, min(int64(t.Len), r.f.Header().FileSize*2+1<<20))
+		if n, err := raw.ReadAt(b, off+int64(len(rec))); n < len(b) {
+			return nil, fmt.Errorf("%s: %w", where, err)
+		}
+		return r.found(b, where), nil
+	}
+	return r.found(rec[8:], where), nil
+}
+
 // Kept reports whether the policy leaves data in which names may be: then what
 // is found there is no fault.
 func (r *Redactor) Kept() (stacks, raw, objects bool) {
 	return r.p.Stacks == Keep, r.p.Raw == Keep, r.p.Objects == Keep
-}
-
-// SearchStream looks for the names in what r yields, to its end.
-func (r *Redactor) SearchStream(ctx context.Context, rd io.Reader) ([]Found, error) {
-	var out []Found
-	buf := make([]byte, lead+window)
-	have, seen := 0, int64(-1)
-	for off := int64(0); ; {
-		if err := ctx.Err(); err != nil {
-			return out, err
-		}
-		n, err := io.ReadFull(rd, buf[have:])
-		b := buf[:have+n]
-		for _, x := range r.found(b, "") {
-			if at := off + x.Offset; at > seen && len(out) < maxFound {
-				seen = at
-				out = append(out, Found{x.Name, fmt.Sprintf("offset %#x", at), at})
-			}
-		}
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			return out, nil
-		}
-		if err != nil {
-			return out, err
-		}
-		keep := min(lead, len(b))
-		off += int64(len(b) - keep)
-		have = copy(buf, b[len(b)-keep:])
-	}
 }

@@ -43,13 +43,14 @@ const (
 	fieldTracing field = "tracing data"
 	fieldRaw     field = "raw data"
 	fieldStack   field = "user stacks"
+	fieldNumber  field = "text in addresses"
 	fieldBinary  field = "other binary data"
 	fieldMessage field = "messages"
 )
 
 var fieldOrder = []field{
 	fieldHost, fieldRelease, fieldVersion, fieldCmdline, fieldEvent, fieldHeader, fieldComm, fieldPath, fieldCgroup,
-	fieldSymbol, fieldTracing, fieldRaw, fieldStack, fieldBinary, fieldMessage,
+	fieldSymbol, fieldTracing, fieldRaw, fieldStack, fieldNumber, fieldBinary, fieldMessage,
 }
 
 // learn notes the names in a text that are to be replaced everywhere.

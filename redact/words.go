@@ -180,13 +180,24 @@ func (d *dictionary) find(b []byte, from int, binary bool) (at, n int, w *word) 
 		}
 		for _, s := range d.by[p] {
 			if len(s.text) <= len(b)-i && string(b[i:i+len(s.text)]) == s.text &&
-				!(binary && s.w.textOnly) && (!s.w.bound || alone(b, i, i+len(s.text))) {
+				!(binary && (s.w.textOnly || len(s.text) < sureInBinary && !inText(b, i, i+len(s.text)))) && (!s.w.bound || alone(b, i, i+len(s.text))) {
 				return i, len(s.text), s.w
 			}
 		}
 	}
 	return 0, 0, nil
 }
+
+// Shorter spellings stand by chance in code and numbers: they count where the
+// bytes beside them are those of a text.
+const sureInBinary = 6
+
+func inText(b []byte, i, j int) bool {
+	return (i == 0 || isTextByte(b[i-1])) && (j == len(b) || isTextByte(b[j]))
+}
+
+// isTextByte reports whether a byte may be in or at the end of a text.
+func isTextByte(c byte) bool { return c == 0 || c == '\n' || c == '\t' || c >= ' ' && c < 0x7f }
 
 // alone reports whether b[i:j] has no letter or digit beside it. A slash in
 // front is its own boundary.

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -17,7 +18,7 @@ type writing struct {
 	dec  *perfdata.Decoder
 	raw  io.ReaderAt    // for what stands behind records; nil if there is none
 	ids  map[uint64]int // id → event
-	fat  bool           // there are samples with bytes in them
+	fat  bool           // there are samples with what was in memory
 	last int            // of a directory: records since the last round
 
 	index []perfdata.AuxtraceEntry
@@ -47,8 +48,8 @@ func (r *Redactor) Write(ctx context.Context, out io.WriteSeeker) error {
 		for _, id := range e.IDs {
 			x.ids[id] = i
 		}
-		const bytes = perfdata.SampleRaw | perfdata.SampleStackUser | perfdata.SampleAux
-		x.fat = x.fat || e.Attr.SampleType&bytes != 0 || r.p.Registers == Drop && e.Attr.SampleType&perfdata.SampleRegsUser != 0
+		const memory = perfdata.SampleRaw | perfdata.SampleStackUser | perfdata.SampleAux | perfdata.SampleCallchain | perfdata.SampleRegsUser | perfdata.SampleRegsIntr
+		x.fat = x.fat || e.Attr.SampleType&memory != 0
 	}
 	c, compressed := r.f.Compressed()
 	if compressed {
@@ -218,8 +219,9 @@ func (r *Redactor) mask(b []byte, f field) {
 	}
 }
 
-// sample writes a sample. Only bytes in it can hold names: raw data, the copy
-// of the user stack, a piece of a trace.
+// sample writes a sample. What was in memory can hold names: raw data, the copy
+// of the user stack, a piece of a trace, registers, and call chains that were
+// not followed rightly, whose addresses are then something else.
 func (x *writing) sample(rec []byte, at place) error {
 	if !x.fat {
 		return x.emit(rec)
@@ -262,10 +264,51 @@ func (x *writing) sample(rec []byte, at place) error {
 		x.r.dropped["registers of user space"]++
 	}
 	x.r.mask(s.Aux, fieldBinary)
+	big := x.r.f.Header().Big
+	for _, list := range [][]uint64{s.Callchain, s.UserRegs, s.IntrRegs} {
+		for i, v := range list {
+			if new, ok := x.r.number(v, big); ok {
+				list[i], anew = new, true
+				x.r.bytes[fieldNumber]++
+			}
+		}
+	}
 	if anew {
 		return x.encode(s)
 	}
 	return x.emit(rec)
+}
+
+// textNumber is eight times x.
+const textNumber = 0x7878787878787878
+
+// number returns what stands in the place of an address or a register, if that
+// is text: eight characters, which no address consists of, or fewer with a name
+// in them.
+func (r *Redactor) number(v uint64, big bool) (uint64, bool) {
+	if v == 0 || v>>63 != 0 {
+		return v, false // not ASCII
+	}
+	var buf [8]byte
+	order(big).PutUint64(buf[:], v)
+	b := buf[:]
+	if big {
+		b = bytes.TrimLeft(b, "\x00")
+	} else {
+		b = bytes.TrimRight(b, "\x00")
+	}
+	for _, c := range b {
+		if c < ' ' || c >= 0x7f {
+			return v, false
+		}
+	}
+	if len(b) == len(buf) {
+		return textNumber, true
+	}
+	if len(b) < minStrong || r.dict.bytes(b) == 0 {
+		return v, false
+	}
+	return order(big).Uint64(buf[:]), true
 }
 
 // rawText replaces a text in a field of a fixed size.

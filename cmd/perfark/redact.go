@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -335,12 +335,7 @@ func (a *app) conceal(ctx context.Context, in *input, p redact.Policy, name stri
 		x.Close()
 		return nil, err
 	}
-	found, err := r.Search(ctx, f, st.Size())
-	if err == nil {
-		var more []redact.Found
-		more, err = r.SearchRecords(ctx, x.File)
-		found = append(found, more...)
-	}
+	found, err := r.SearchRecording(ctx, x.File, f)
 	if stacks, raw, _ := r.Kept(); err == nil && len(found) > 0 && !stacks && !raw {
 		err = foundError("the recording", found)
 	}
@@ -424,11 +419,12 @@ func (c *redactCmd) bundle(ctx context.Context, x *input, name, out string) (mis
 	return c.arc.incomplete(name, r), nil
 }
 
-// searchBundle looks for names in every byte of a bundle, decompressed.
+// searchBundle looks for names in every file of a bundle, decompressed, but for
+// the recording, which conceal has looked through, and in the manifest, which
+// has the names of all.
 func (a *app) searchBundle(ctx context.Context, h *hidden, name string) error {
-	stacks, raw, objects := h.r.Kept()
-	m := a.meter("searching what was packed", 0)
-	defer m.Set("")
+	_, _, objects := h.r.Kept()
+	a.meter("searching what was packed", 0)
 	arc, err := archive.Open(ctx, name, a.archiveOptions())
 	if err != nil {
 		return err
@@ -453,22 +449,13 @@ func (a *app) searchBundle(ctx context.Context, h *hidden, name string) error {
 			}
 		}
 	}
-	if stacks || raw || objects {
-		return nil // the names of members are all that is left
-	}
-	f, err := os.Open(name)
+	b, err := arc.Manifest().Encode()
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	z, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1))
-	if err != nil {
-		return err
-	}
-	defer z.Close()
-	found, err := h.r.SearchStream(ctx, z)
+	found, err := h.r.Search(ctx, bytes.NewReader(b), int64(len(b)))
 	if err == nil && len(found) > 0 {
-		err = foundError("the bundle", found)
+		err = foundError("the manifest", found)
 	}
 	return err
 }
@@ -497,7 +484,7 @@ func (c *redactCmd) print(name, out string, rep *redact.Report) error {
 		}
 	}
 	c.printRest(w, rep)
-	fmt.Fprintf(w, "%s replaced; none of them is in %s\n", count(len(rep.Names), "name"), escape.Name(c.target(out)))
+	fmt.Fprintf(w, "%s looked for; none of them is in %s\n", count(len(rep.Names), "name"), escape.Name(c.target(out)))
 	return nil
 }
 
