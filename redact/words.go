@@ -149,6 +149,9 @@ func (d *dictionary) build() {
 	for _, w := range d.words {
 		lower := strings.ToLower(w.old)
 		texts := []string{w.old, lower, strings.ToUpper(w.old), strings.ToUpper(lower[:1]) + lower[1:]}
+		if w.textOnly {
+			texts = texts[:1]
+		}
 		slices.Sort(texts)
 		for _, t := range slices.Compact(texts) {
 			if len(t) < 2 {
