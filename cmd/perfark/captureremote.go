@@ -95,6 +95,10 @@ func (c *captureCmd) runRemote(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	host, err := c.remoteName()
+	if err != nil {
+		return err
+	}
 	name := c.output
 	switch {
 	case name == "-" && isTerminal(os.Stdout):
@@ -102,7 +106,7 @@ func (c *captureCmd) runRemote(ctx context.Context, cmd *cobra.Command) error {
 	case name == "-":
 		return c.remoteToStdout(ctx, args)
 	case name == "":
-		name = freeName("", bundleNameOf(sshHost(c.remote.host), time.Now()), archive.Bundle.Ext())
+		name = freeName("", bundleNameOf(host, time.Now()), archive.Bundle.Ext())
 	}
 	var left error // how the capture ended, when there is a bundle
 	err = archive.Create(context.WithoutCancel(ctx), name, keepTemp, func(f *os.File) error {

@@ -566,3 +566,18 @@ func (h *hidden) sourceOf(src store.Source) store.Source {
 func (r *redactFlags) given() bool {
 	return len(r.rules)+len(r.also)+len(r.allow) > 0 || r.stacks+r.objects+r.key != ""
 }
+
+// remoteName returns what the name of a bundle of another host begins with: that
+// host, unless it is to be redacted, which happens there.
+func (c *captureCmd) remoteName() (string, error) {
+	if c.redact.policy == "" {
+		if c.redact.given() {
+			return "", usagef("want --redact with what says how it is done")
+		}
+		return sshHost(c.remote.host), nil
+	}
+	if _, named := redact.Named(c.redact.policy); !named || c.redact.key != "" {
+		return "", usagef("--redact with --ssh: want default or strict, and no --key: the other host does not have your files")
+	}
+	return "capture", nil
+}
