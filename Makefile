@@ -14,8 +14,13 @@ CORPUS_TAR  ?= ../shared/corpus/corpus.tar.xz
 
 .PHONY: build demo test record soak fuzz bench bench-quick agreement man clean
 
-build:
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/perfark ./cmd/perfark
+build: disasm/iced/iced.go
+	CGO_ENABLED=0 $(GO) build $$(test -s $< && echo -tags iced) -trimpath -ldflags '$(LDFLAGS)' -o bin/perfark ./cmd/perfark
+
+# The disassembler of x86 is fetched and translated. Without it the build has a
+# lesser one, and says so.
+disasm/iced/iced.go: disasm/iced/fetch.go
+	cd disasm/iced && $(GO) generate || echo "NOTICE: iced-x86 cannot be had here: annotate knows fewer instructions of x86" >&2
 
 demo: build
 	scripts/demo.sh

@@ -28,5 +28,6 @@ require (
 	github.com/spf13/pflag v1.0.9 // indirect
 	github.com/vbauerster/cupwriter v0.0.5 // indirect
 	go.yaml.in/yaml/v3 v3.0.4 // indirect
+	golang.org/x/arch v0.33.0 // indirect
 	golang.org/x/tools v0.32.0 // indirect
 )

@@ -35,3 +35,10 @@ fi
 echo "test: go test $race ./..."
 # shellcheck disable=SC2086
 $GO test $race -timeout 20m ./...
+
+# The decoder of x86 is large and has no goroutines: without the race detector.
+make -s disasm/iced/iced.go
+if [ -s disasm/iced/iced.go ]; then
+	echo "test: go test -tags iced ./disasm"
+	$GO test -tags iced -timeout 10m ./disasm
+fi
