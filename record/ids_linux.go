@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -31,8 +30,6 @@ type mapping struct {
 type identities struct {
 	proc string
 	keep *keeper // nil: no copies are kept
-
-	opened atomic.Uint64 // files that were, as they were not known
 
 	mu    sync.Mutex
 	known map[fileKey]knownID
@@ -87,8 +84,16 @@ func (t *identities) of(m mapping) buildid.ID {
 }
 
 // sight looks at what has just been mapped, and has of return what it found.
-func (t *identities) sight(m mapping) {
-	id := t.look(m)
+// Files that are in seen have just been looked at.
+func (t *identities) sight(m mapping, seen map[fileKey]buildid.ID) {
+	key := fileKey{m.maj, m.min, m.ino, m.gen, m.name}
+	id, ok := seen[key]
+	if !ok {
+		id = t.look(m)
+		if m.ino != 0 {
+			seen[key] = id
+		}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.early == nil || len(t.early) >= mostEarly {
@@ -122,7 +127,6 @@ func (t *identities) look(m mapping) buildid.ID {
 		t.keep.again(known.file, m)
 		return known.id
 	}
-	t.opened.Add(1)
 	f, err := t.open(&m)
 	if err != nil {
 		if !have {

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/perfark/perfark/buildid"
 	"github.com/perfark/perfark/perfdata"
 )
 
@@ -18,10 +19,11 @@ import (
 // recorded; the identities of the files are known then. (perf has such a thread
 // for BPF programs.)
 //
-// A reader that is told of nothing new pauses before it reads on, so that a
-// storm of processes that are all the same costs little.
+// It is woken so many times a second at most, so that a storm of processes costs
+// little, and looks at each file once then.
 type side struct {
 	ids   *identities
+	seen  map[fileKey]buildid.ID // since it was woken
 	rings []*ring
 	fds   []int
 	epoll int
@@ -33,8 +35,9 @@ type side struct {
 const (
 	sidePages = 16
 
-	sideFirst = 200 * time.Microsecond // the first pause
-	sideLast  = 10 * time.Millisecond  // and the longest
+	// What is not woken for is saved up, for bursts.
+	sideEvery = 40 * time.Millisecond // how often it is woken if it always is
+	sideBurst = 25                    // how often at once
 )
 
 // openSide opens the events of a side on the targets of the recording; nil if
@@ -112,7 +115,7 @@ func (s *side) start(ids *identities) {
 	if s == nil {
 		return
 	}
-	s.ids = ids
+	s.ids, s.seen = ids, map[fileKey]buildid.ID{}
 	s.work.Go(s.loop)
 }
 
@@ -139,7 +142,7 @@ func (s *side) close() {
 
 func (s *side) loop() {
 	events := make([]unix.EpollEvent, 16)
-	pause := time.Duration(0)
+	saved := time.Now().Add(-sideBurst * sideEvery) // one more wake for each sideEvery since then
 	for {
 		n, err := unix.EpollWait(s.epoll, events, -1)
 		if err != nil && err != unix.EINTR {
@@ -153,16 +156,19 @@ func (s *side) loop() {
 				unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, int(ev.Fd), nil)
 			}
 		}
-		before := s.ids.opened.Load()
+		clear(s.seen)
 		for _, m := range s.rings {
 			m.read(s.take)
 		}
-		if s.ids.opened.Load() != before {
-			pause = 0
-			continue
+		now := time.Now()
+		if first := now.Add(-sideBurst * sideEvery); saved.Before(first) {
+			saved = first
 		}
-		pause = min(max(2*pause, sideFirst), sideLast)
-		time.Sleep(pause)
+		if saved = saved.Add(sideEvery); saved.After(now) {
+			// A system call, as that costs less than a timer.
+			ts := unix.NsecToTimespec(int64(sideEvery))
+			unix.Nanosleep(&ts, nil)
+		}
 	}
 }
 
@@ -181,7 +187,7 @@ func (s *side) take(first, second []byte) error {
 			continue
 		}
 		if name, _, ok := bytes.Cut(rec[mmapName:], []byte{0}); ok {
-			s.ids.sight(mapped(rec, string(name)))
+			s.ids.sight(mapped(rec, string(name)), s.seen)
 		}
 	}
 	return nil
