@@ -199,3 +199,105 @@ func TestCaptureNothingLeft(t *testing.T) {
 	}
 	r.wantFiles("y.perfark")
 }
+
+// Captures into a directory share what both need; all commands read them in
+// place, and away from the directory they say what is absent.
+func TestCaptureDir(t *testing.T) {
+	r := newRecorder(t)
+	for range 2 {
+		res := r.capture("-e", "cpu-clock", "--dir", "d", "--metrics-file", filepath.Join(r.dir, "m.prom"), "--", "./burn", "30", "5")
+		if res.Code != 5 || !strings.Contains(res.Stderr, "coverage: 100.00 %") {
+			t.Fatalf("status %d: %s", res.Code, res.Stderr)
+		}
+	}
+	list, _ := filepath.Glob(filepath.Join(r.dir, "d/*.perfark"))
+	objects, _ := filepath.Glob(filepath.Join(r.dir, "d/objects/*/*.zst"))
+	if len(list) != 2 || len(objects) < 2 {
+		t.Fatalf("bundles %q, objects %q", list, objects)
+	}
+	for _, name := range list {
+		if st, err := os.Stat(name); err != nil || st.Size() > 100<<10 || st.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, st, err)
+		}
+	}
+	if b, err := os.ReadFile(filepath.Join(r.dir, "m.prom")); err != nil || !strings.Contains(string(b), `perfark_capture_windows_total{result="complete"} 1`) {
+		t.Errorf("%v: %s", err, b)
+	}
+	r.wantFiles("d", "m.prom")
+	perfark := func(code int, args ...string) perftest.Result {
+		t.Helper()
+		res := perftest.Run(t, r.dir, append(perftest.Env(r.dir), "HOME="+r.dir), nil, r.bin, args...)
+		if res.Code != code {
+			t.Errorf("%q: status %d, want %d\n%s", args, res.Code, code, res.Stderr)
+		}
+		return res
+	}
+	os.Rename(filepath.Join(r.dir, "burn"), filepath.Join(r.dir, "d/burn.hidden"))
+	here := list[1]
+	report := func(name string) string {
+		return perfark(0, "report", "--stdio", "--no-index", "-i", name, "--sort", "symbol").Stdout
+	}
+	page := report(here)
+	if !strings.Contains(page, "leaf") {
+		t.Errorf("page:\n%s", page)
+	}
+	perfark(0, "verify", here)
+	lines := perfark(0, "script", "-i", here, "-F", "ip,sym").Stdout
+	if !strings.Contains(lines, "leaf") {
+		t.Errorf("script:\n%.300s", lines)
+	}
+	if ids := perfark(0, "buildid-list", "-i", here).Stdout; !strings.Contains(ids, "burn") {
+		t.Errorf("buildid-list:\n%s", ids)
+	}
+	if err := os.Symlink(here, filepath.Join(r.dir, "link.perfark")); err != nil {
+		t.Fatal(err)
+	}
+	if got := report("link.perfark"); got != page {
+		t.Errorf("by a link:\n%s", got)
+	}
+	whole := filepath.Join(r.dir, "whole.perfark")
+	perfark(0, "archive", "--all", "-o", whole, here)
+	if got := report(whole); got != page {
+		t.Errorf("of it packed again:\n%s", got)
+	}
+	perfark(0, "unpack", "-C", "tree", "--data-dir", "out", here)
+	if got := perfark(0, "report", "--stdio", "--no-index", "--buildid-dir", "tree", "-i", "out/perf.data", "--sort", "symbol").Stdout; !strings.Contains(got, "leaf") {
+		t.Errorf("of it unpacked:\n%s", got)
+	}
+
+	away := filepath.Join(r.dir, "away.perfark")
+	if err := os.Rename(here, away); err != nil {
+		t.Fatal(err)
+	}
+	res := perfark(0, "report", "--stdio", "--no-index", "-i", away, "--sort", "symbol")
+	if strings.Contains(res.Stdout, "leaf") || !regexp.MustCompile(`perfark: absent: [0-9a-f]{40} \S+/burn: [\d,]+ samples: not in `).MatchString(res.Stderr) ||
+		!strings.Contains(res.Stderr, "hint: perfark bundle export away.perfark") {
+		t.Errorf("away:\n%s\n%s", res.Stdout, res.Stderr)
+	}
+	if res := perfark(1, "verify", away); !strings.Contains(res.Stderr, "burn") || !strings.Contains(res.Stderr, "defects") {
+		t.Errorf("verify of it away:\n%s", res.Stderr)
+	}
+	if res := perfark(3, "unpack", "-C", "tree2", "--data-dir", "out2", away); !strings.Contains(res.Stderr, "refused: ") || !strings.Contains(res.Stderr, "which is not here") {
+		t.Errorf("unpack of it away:\n%s", res.Stderr)
+	}
+}
+
+// AGT-5: without a command a capture runs no program and opens no socket.
+func TestCaptureAlone(t *testing.T) {
+	perftest.NeedTool(t, "strace")
+	r := newRecorder(t)
+	pid := r.background("./burn", "100000").Process.Pid
+	res := perftest.Run(t, r.dir, nil, nil, "strace", "-f", "-o", "trace", "-e", "trace=execve,execveat,socket,bind,listen,connect", r.bin,
+		"capture", "-e", "cpu-clock", "-p", itoa(pid), "--duration", "200ms", "--dir", "d")
+	if res.Code != 0 {
+		t.Skipf("NOTICE: strace does not do here: %s", res.Stderr)
+	}
+	b, err := os.ReadFile(filepath.Join(r.dir, "trace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := regexp.MustCompile(`(?m)^\d+ +(execve\w*|socket|bind|listen|connect)\(.*$`).FindAllString(string(b), -1)
+	if len(calls) != 1 || !strings.Contains(calls[0], "execve") {
+		t.Errorf("calls:\n%s", strings.Join(calls, "\n"))
+	}
+}
