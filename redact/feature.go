@@ -122,8 +122,13 @@ func (r *Redactor) masked(b []byte) []byte {
 
 // learnCmdline notes the names in the command line of perf.
 func (r *Redactor) learnCmdline(args []string, do func(string, field)) {
+	n := commandAt(args)
 	for i, a := range args {
-		do(a, fieldCmdline)
+		f := fieldHeader
+		if i >= n {
+			f = fieldCmdline
+		}
+		do(a, f)
 		if i == 0 {
 			continue
 		}
@@ -185,60 +190,83 @@ func (r *Redactor) cmdline(args []string) []string {
 		}
 		return out
 	}
-	i := 1
-	for ; i < len(args); i++ {
+	n := commandAt(args)
+	for i := 1; i < n; i++ {
 		a := args[i]
-		if a == "--" {
-			out = append(out, a)
-			i++
-			break
-		}
-		if i == 1 && !strings.HasPrefix(a, "-") && len(a) < 16 && r.dict.text(a) == a {
-			out = append(out, r.swap(a, a)) // record
+		if a == "--" || !strings.HasPrefix(a, "-") {
+			out = append(out, r.swap(a, r.dict.text(a))) // record
 			continue
 		}
-		if !strings.HasPrefix(a, "-") || a == "-" {
-			break // the command
-		}
-		flag, value, given := strings.Cut(a, "=")
+		name, value, takes := option(a)
 		switch {
-		case longFlag.MatchString(flag) && given:
-			out = append(out, r.swap(a, flag+"="+r.value(flag, value)))
-			continue
-		case longFlag.MatchString(a):
-			out = append(out, r.swap(a, r.dict.text(a)))
-			if !longValues[a] {
-				continue
-			}
+		case value != "":
+			out = append(out, r.swap(a, r.dict.text(a[:len(a)-len(value)])+r.value(name, value)))
 		default:
-			j := 1
-			for j < len(a) && strings.IndexByte(shortValues, a[j]) < 0 && a[j] >= 'A' {
-				j++
-			}
-			switch {
-			case j == len(a):
-				out = append(out, r.swap(a, r.dict.text(a)))
-				continue
-			case j+1 < len(a):
-				out = append(out, r.swap(a, a[:min(j+1, len(a))]+r.value("-"+a[j:j+1], a[j+1:])))
-				continue
-			}
-			out = append(out, r.swap(a, a))
-			flag = "-" + a[j:]
+			out = append(out, r.swap(a, r.dict.text(a)))
 		}
-		if i+1 < len(args) {
+		if takes && value == "" && i+1 < n {
 			i++
-			out = append(out, r.swap(args[i], r.value(flag, args[i])))
+			out = append(out, r.swap(args[i], r.value(name, args[i])))
 		}
 	}
-	if i < len(args) {
-		out = append(out, r.swap(args[i], r.path(args[i])))
-		i++
-	}
-	for ; i < len(args); i++ {
+	for i := n; i < len(args); i++ {
+		if i == n && !strings.HasPrefix(args[i], "-") {
+			out = append(out, r.swap(args[i], r.path(args[i])))
+			continue
+		}
 		out = append(out, r.swap(args[i], r.names.get(kindArg, args[i])))
 	}
 	return out
+}
+
+// commandAt returns where in a command line of perf the command stands that it
+// records; what is not understood belongs to it.
+func commandAt(args []string) int {
+	i := 1
+	if i < len(args) && !strings.HasPrefix(args[i], "-") && len(args[i]) < 16 {
+		i++ // record
+	}
+	for i < len(args) {
+		a := args[i]
+		switch {
+		case a == "--":
+			return i + 1
+		case !strings.HasPrefix(a, "-") || a == "-":
+			return i
+		}
+		name, value, takes := option(a)
+		if name == "" {
+			return i
+		}
+		if takes && value == "" {
+			i++
+		}
+		i++
+	}
+	return min(i, len(args))
+}
+
+// option takes an option of perf apart: its name, the value that stands in the
+// same argument, and whether it has one. The name is "" if it is none.
+func option(a string) (name, value string, takes bool) {
+	if flag, value, given := strings.Cut(a, "="); longFlag.MatchString(flag) {
+		return flag, value, given || longValues[flag]
+	}
+	if strings.HasPrefix(a, "--") {
+		return "", "", false
+	}
+	for j := 1; j < len(a); j++ {
+		switch {
+		case strings.IndexByte(shortValues, a[j]) >= 0:
+			return "-" + a[j:j+1], a[j+1:], true
+		case (a[j] < 'a' || a[j] > 'z') && (a[j] < 'A' || a[j] > 'Z'):
+			if j > 1 && a[j-1] == 'z' { // -z3
+				return "-z", a[j:], true
+			}
+			return "", "", false
+		}
+	}
+	return a, "", false
 }
 
 // swap notes what stands in the place of an argument, and returns it.
@@ -279,7 +307,7 @@ func (r *Redactor) value(flag, v string) string {
 		return r.names.get(kindUser, v)
 	}
 	if plainValue.MatchString(v) {
-		return v
+		return r.dict.text(v)
 	}
 	return r.names.get(kindArg, v)
 }

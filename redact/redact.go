@@ -77,10 +77,22 @@ func New(ctx context.Context, f *perfdata.File, p Policy) (*Redactor, error) {
 			r.addUser(u, "")
 		}
 	}
+	r.dict.forget(func(w *word) bool { return w.kind == kindSecret && r.public(seen, w.old) })
 	all := strings.ToLower(strings.Join(seen, "\n"))
 	r.names.used = func(p string) bool { return strings.Contains(all, p) }
 	r.nameWords()
 	return r, nil
+}
+
+// public reports whether a value that looked like a secret is part of the name of
+// a file that is on many hosts: then it is none, and symbols would suffer.
+func (r *Redactor) public(seen []string, s string) bool {
+	for _, t := range seen {
+		if strings.Contains(t, s) && strings.HasPrefix(t, "/") && r.systemPath(t) {
+			return true
+		}
+	}
+	return false
 }
 
 // File writes a recording to out without what the policy is to replace.

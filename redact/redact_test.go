@@ -413,6 +413,45 @@ func TestArgs(t *testing.T) {
 	}
 }
 
+func TestCmdline(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{"/usr/bin/perf record -ag -F99 -e cycles:u,cpu-clock -p 4711 -o /home/alicewonder/x.data", "/usr/bin/perf record -ag -F99 -e cycles:u,cpu-clock -p 4711 -o /home/user1/x.data"},
+		{"perf record --call-graph=dwarf,16384 --freq=99 -z3 -u bobby -k mono ./x -u bobby --mode=python3", "perf record --call-graph=dwarf,16384 --freq=99 -z3 -u user1 -k mono ./x arg1 arg2 arg3"},
+		{"perf record --filter f!=tenantfilter -g --tenant9secret x", "perf record --filter arg1 -g arg2 arg3"},
+		{"perf record -g -- ./x", "perf record -g -- ./x"},
+		{"perf", "perf"},
+		{"perf record -G web/db -C 0-3 -- sleep 5", "perf record -G web/db -C 0-3 -- sleep arg1"},
+		{"perf -v record ./x y", "perf -v record arg1 arg2"}, // what perf takes before its command is not known: rather too little
+		{"perf record", "perf record"},
+		{"perf record -F", "perf record -F"},
+	}
+	for _, tt := range tests {
+		text := "file\ncomm pid=1 tid=1 name=x\nfeature cmdline"
+		for _, a := range strings.Fields(tt.in) {
+			text += fmt.Sprintf(" %q", a)
+		}
+		f, _, r := redacted(t, perftest.Data(t, text+"\n"), Policy{})
+		if got := strings.Join(f.Cmdline(), " "); got != tt.want {
+			t.Errorf("%q\n     = %q\nwant %q", tt.in, got, tt.want)
+		}
+		for _, w := range r.dict.words {
+			if w.old == "python3" || w.old == "dwarf,16384" {
+				t.Errorf("%q is taken for a name", w.old)
+			}
+		}
+	}
+}
+
+// TestPublic: a value that is part of the name of a system's file is no secret.
+func TestPublic(t *testing.T) {
+	text := "file\nmmap pid=1 tid=1 start=0x1000 len=0x1000 name=/usr/lib/x86_64-linux-gnu/libc.so.6\n" +
+		"feature cmdline perf record ./x \"--triplet=x86_64-linux-gnu\" \"--token=x86_64\" \"--id=4711abcdef\"\n"
+	_, b, r := redacted(t, perftest.Data(t, text), Policy{})
+	if !bytes.Contains(b, []byte("/usr/lib/x86_64-linux-gnu/libc.so.6")) || bytes.Contains(b, []byte("4711abcdef")) {
+		t.Errorf("words %+v", r.Report().Names)
+	}
+}
+
 func TestParsePolicy(t *testing.T) {
 	p, err := ParsePolicy(strings.NewReader("# ours\nbase strict\npaths mask # not all\nuser-stacks drop\nalso projectx\nallow web\npattern tenant-[0-9]+#?\n"))
 	if err != nil {

@@ -85,8 +85,26 @@ func secretsIn(s string, all bool) []string {
 	out = append(out, tokenForm.FindAllString(s, -1)...)
 	if all {
 		for _, m := range assign.FindAllStringSubmatch(s, -1) {
-			out = append(out, strings.Trim(m[3], `'"`))
+			if v := strings.Trim(m[3], `'"`); rare(v) {
+				out = append(out, v)
+			}
 		}
 	}
 	return out
+}
+
+// rare reports whether a value of which it is not known what it means is of a
+// kind that does not stand for something else elsewhere: no path, no plain word,
+// no number.
+func rare(s string) bool {
+	digits, letters := 0, 0
+	for _, c := range []byte(s) {
+		switch {
+		case c >= '0' && c <= '9':
+			digits++
+		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
+			letters++
+		}
+	}
+	return len(s) >= 8 && digits > 0 && letters > 0 && !strings.ContainsAny(s, "/,")
 }

@@ -356,7 +356,7 @@ func (r *Redactor) allPath(s string) string {
 			parts[i] = r.names.get(kindFile, p) + keptExt(p)
 		}
 	}
-	return strings.Join(parts, "/") + tail
+	return r.dict.text(strings.Join(parts, "/")) + tail
 }
 
 // keptExt is the end of a name that says what a file is: .so.1, .dll, .jar, .ko.

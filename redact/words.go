@@ -142,6 +142,18 @@ func (d *dictionary) add(w word) {
 	d.built = false
 }
 
+// forget removes the words that drop says.
+func (d *dictionary) forget(drop func(*word) bool) {
+	d.words = slices.DeleteFunc(d.words, func(w *word) bool {
+		if !drop(w) {
+			return false
+		}
+		delete(d.have, strings.ToLower(w.old))
+		return true
+	})
+	d.built = false
+}
+
 func (d *dictionary) build() {
 	d.built = true
 	d.pairs = [1 << 10]uint64{}
