@@ -131,6 +131,21 @@ func TestRecordAttrs(t *testing.T) {
 		"-e cpu-clock --no-bpf-event --no-period -- ./burn 2",
 		"-e mem:0x404000:rw -- ./burn 2",
 		"+-e task-clock -z -- sh -c kill~-9~$$",
+		"-e cpu-clock --call-graph fp,32 -- ./burn 2",
+		"+-e cpu-clock/call-graph=dwarf,stack-size=4096,no-inherit/ -I --sample-identifier -- ./burn 2",
+		"-e cpu-clock/max-stack=5,overwrite/,task-clock/freq=100,percore/ -- ./burn 2",
+		"+-e {cpu-clock:u,task-clock:k}:D -D 1-2,3-4 --no-buffering -- ./burn 2",
+		"-e {cpu-clock,task-clock}:W -- ./burn 2",
+		"-e {cpu-clock,page-faults}:S -g -a -- ./burn 2",
+		"-e cpu-clock:S,page-faults -- ./burn 2",
+		"-e cpu-clock --user-regs=ip,ax --call-graph dwarf -- ./burn 2",
+		"-e cpu-clock --user-regs -Iip,sp -- ./burn 2",
+		"-e cpu-clock -r 1 --aio=2 --affinity cpu --mmap-flush 4096 -m 16,16 -- ./burn 2",
+		"-e cpu-clock --synth=no --tail-synthesize --proc-map-timeout 100 --num-thread-synthesize 2 -- ./burn 2",
+		"+-e sched:sched_switch --filter prev_pid>0 --filter prev_pid<5 -e cpu-clock -- ./burn 2",
+		"-e sched:* -a -- ./burn 2",
+		"-e {sched:*exec*} -- ./burn 2",
+		"-e cpu-clock:ppp,cpu-clock:P,cpu-clock:Iu,cpu-clock:H,cpu-clock:G,cpu-clock:ku -- ./burn 2",
 	} {
 		flags, often := strings.CutPrefix(flags, "+")
 		if !often && os.Getenv("PERFARK_RECORD") == "" {
