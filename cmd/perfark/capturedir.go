@@ -38,7 +38,8 @@ const (
 	dirBytes  = 10 << 30
 	dirCPU    = 10 // percent of one processor
 	dirMemory = 512 << 20
-	dirNice   = 10
+	dirNice   = 5
+	dirLevel  = 3 // of compression: the best of the fast ones
 )
 
 // addFlags binds the flags.
@@ -168,6 +169,9 @@ func (c *captureCmd) limit() {
 	d := &c.unattended
 	if !c.arc.given("jobs") {
 		c.arc.workers = 1
+	}
+	if !c.arc.given("level") {
+		c.arc.level = dirLevel
 	}
 	if c.arc.workers > 0 {
 		runtime.GOMAXPROCS(c.arc.workers + 1) // one for what reads the rings
