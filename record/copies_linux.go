@@ -26,14 +26,15 @@ import (
 // A file that is where its name says, on a disk that stays, is not copied, but
 // watched: once the name leads to another file, or nowhere, the old one is
 // copied through a process that has it mapped, or the descriptor that is held of
-// some. Descriptors are held of files on the root file system only, which
-// nobody wants to unmount.
+// some. Descriptors are held of files only that are on the file systems of the
+// host itself, which nobody wants to unmount.
 type keeper struct {
 	o     Copies
 	proc  string
 	tree  *store.BuildIDCache
-	root  uint64 // device of our root directory
-	spare int    // descriptors that may be held
+	root  uint64          // device of our root directory
+	stay  map[uint64]bool // devices that nobody wants to unmount
+	spare int             // descriptors that may be held
 
 	queue   chan wish
 	copying sync.WaitGroup
@@ -43,6 +44,7 @@ type keeper struct {
 	mu      sync.Mutex
 	stats   CopyStats
 	files   map[inode]*kept
+	bytes   int             // that files take, about
 	lost    map[string]bool // names of what was gone
 	jits    map[int]*jit
 	jitKeys []int // of jits, in the order in which they came
@@ -84,8 +86,9 @@ type wish struct {
 
 // Bounds of a keeper.
 const (
-	queueMost   = 64    // files that wait to be copied
-	filesMost   = 20000 // files that are known
+	queueMost   = 64       // files that wait to be copied
+	filesMost   = 16 << 20 // bytes of what is known of files
+	lostMost    = 1000     // names of files that were gone
 	heldMost    = 256
 	jitsMost    = 4096 // processes that make code
 	foreignMost = 256  // of them, those whose /tmp, or jitdump, is held
@@ -101,11 +104,14 @@ func newKeeper(o Copies, spare int) (*keeper, error) {
 	k := &keeper{
 		o: o, proc: "/proc", tree: store.Cache(o.Dir), spare: min(max(spare, 0), heldMost),
 		queue: make(chan wish, queueMost), files: map[inode]*kept{}, lost: map[string]bool{},
-		jits: map[int]*jit{}, watches: map[int32]*kept{},
+		stay: map[uint64]bool{}, jits: map[int]*jit{}, watches: map[int32]*kept{},
 	}
-	var st unix.Stat_t
-	if unix.Stat("/", &st) == nil {
-		k.root = st.Dev
+	for _, dir := range []string{"/var/tmp", "/tmp", "/var", "/usr", "/"} {
+		var st unix.Stat_t
+		if unix.Stat(dir, &st) == nil {
+			k.root = st.Dev
+			k.stay[st.Dev] = true
+		}
 	}
 	var err error
 	if k.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
@@ -141,7 +147,7 @@ func (k *keeper) offer(m mapping, id buildid.ID, f *store.File, st *unix.Stat_t,
 		f.Close()
 		return x
 	}
-	if k.over || len(k.files) >= filesMost {
+	if k.over || k.bytes > filesMost {
 		k.stats.leave(m.name, id, "too many files were mapped")
 		f.Close()
 		return nil
@@ -153,12 +159,13 @@ func (k *keeper) offer(m mapping, id buildid.ID, f *store.File, st *unix.Stat_t,
 	x = &kept{name: m.name, id: id, at: at, mtime: st.Mtim, size: st.Size}
 	x.seen(m)
 	k.files[at] = x
+	k.bytes += 2*entrySize + len(x.name)
 	k.watch(x, f.DescriptorPath())
 	if k.fleeting(x.name, st, fsType) {
 		k.wanted(x, f)
 		return x
 	}
-	if at.dev == k.root && k.spare > 0 {
+	if k.stay[at.dev] && k.spare > 0 {
 		k.spare--
 		x.held = f
 		return x
@@ -172,6 +179,9 @@ func (x *kept) seen(m mapping) {
 	x.maps = slices.DeleteFunc(x.maps, func(o mapping) bool { return o.pid == m.pid })
 	if len(x.maps) >= mapsMost {
 		x.maps = slices.Delete(x.maps, 0, 1)
+	}
+	if m.name == x.name {
+		m.name = x.name // the same bytes
 	}
 	x.maps = append(x.maps, m)
 }
@@ -193,7 +203,7 @@ func (k *keeper) gone(m mapping) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.lost[m.name] || len(k.lost) >= filesMost {
+	if k.lost[m.name] || len(k.lost) >= lostMost {
 		return
 	}
 	k.lost[m.name] = true

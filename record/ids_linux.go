@@ -31,10 +31,12 @@ type identities struct {
 	proc string
 	keep *keeper // nil: no copies are kept
 
-	mu    sync.Mutex
-	known map[fileKey]knownID
-	early map[mapping]sighting
-	vdso  *buildid.ID
+	mu         sync.Mutex
+	known      map[fileKey]knownID
+	knownBytes int
+	early      map[mapping]sighting
+	earlyBytes int
+	vdso       *buildid.ID
 }
 
 // A sighting is what was found out about a mapping by the side, before the
@@ -44,12 +46,13 @@ type sighting struct {
 	n  int // how often
 }
 
-// mostEarly bounds what is kept for the reader of the rings.
-const mostEarly = 1 << 14
-
-// mostKnown bounds what is known of files. When there are more, it is found out
-// again.
-const mostKnown = 1 << 16
+// Bounds of what is kept, in bytes: paths may be long. When there is more, it is
+// found out again.
+const (
+	mostKnown = 16 << 20
+	mostEarly = 4 << 20
+	entrySize = 200 // of an entry without its path
+)
 
 // A knownID is an id that was read, and the state of the file then: one that is
 // written over has another.
@@ -71,10 +74,12 @@ type fileKey struct {
 func (t *identities) of(m mapping) buildid.ID {
 	t.mu.Lock()
 	e, ok := t.early[m]
-	if e.n--; ok && e.n <= 0 {
-		delete(t.early, m)
-	} else if ok {
+	if e.n--; ok {
+		t.earlyBytes -= entrySize + len(m.name)
 		t.early[m] = e
+		if e.n <= 0 {
+			delete(t.early, m)
+		}
 	}
 	t.mu.Unlock()
 	if ok {
@@ -96,9 +101,10 @@ func (t *identities) sight(m mapping, seen map[fileKey]buildid.ID) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.early == nil || len(t.early) >= mostEarly {
-		t.early = map[mapping]sighting{}
+	if t.early == nil || t.earlyBytes > mostEarly {
+		t.early, t.earlyBytes = map[mapping]sighting{}, 0
 	}
+	t.earlyBytes += entrySize + len(m.name)
 	e := t.early[m]
 	if e.id != id {
 		e = sighting{id: id}
@@ -146,11 +152,19 @@ func (t *identities) look(m mapping) buildid.ID {
 	file := t.keep.offer(m, id, f, &st, fsType)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.known == nil || len(t.known) >= mostKnown {
-		t.known = map[fileKey]knownID{}
-	}
-	t.known[key] = knownID{id, st.Ctim, st.Size, file}
+	t.know(key, knownID{id, st.Ctim, st.Size, file})
 	return id
+}
+
+// know keeps what is known of a file. The lock is held.
+func (t *identities) know(key fileKey, is knownID) {
+	if t.known == nil || t.knownBytes > mostKnown {
+		t.known, t.knownBytes = map[fileKey]knownID{}, 0
+	}
+	if _, ok := t.known[key]; !ok {
+		t.knownBytes += entrySize + len(key.name)
+	}
+	t.known[key] = is
 }
 
 // given is told of a mapping whose id the kernel gave. Which file it is, it did
@@ -163,10 +177,7 @@ func (t *identities) given(m mapping, id buildid.ID) {
 	t.mu.Lock()
 	_, have := t.known[key]
 	if !have {
-		if t.known == nil || len(t.known) >= mostKnown {
-			t.known = map[fileKey]knownID{}
-		}
-		t.known[key] = knownID{id: id}
+		t.know(key, knownID{id: id})
 	}
 	t.mu.Unlock()
 	if have {
