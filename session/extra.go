@@ -28,7 +28,7 @@ var noExtra = profile.Extra{Data: profile.None, From: profile.None, To: profile.
 // addresses and time, none if that is nothing. Its locations are those of
 // the builder.
 func (b *builder) extraOf(w *worker, f *frames, th *threadEntry, branch *perfdata.Branch) int32 {
-	c, s := &w.cur, &w.s
+	c, s := &w.cur, w.s
 	x := noExtra
 	if b.keep&KeepTime != 0 {
 		x.Time = c.time

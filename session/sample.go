@@ -18,7 +18,7 @@ type worker struct {
 	l    *loader
 	b    *builder // nil with HitsOnly
 	d    *perfdata.Decoder
-	s    perfdata.Sample
+	s    *perfdata.Sample // the last that d decoded
 	cur  current
 	hits []Hit // by object
 
@@ -186,6 +186,7 @@ func newWorker(l *loader, h hasher) *worker {
 	w := &worker{
 		l:       l,
 		d:       perfdata.NewDecoder(l.f),
+		s:       new(perfdata.Sample),
 		hits:    make([]Hit, len(l.objects.table)),
 		threads: make([]threadEntry, 1<<threadCacheBits),
 		ranges:  make([]rangeEntry, 1<<rangeCacheBits),
@@ -262,7 +263,7 @@ func (w *worker) sample(pos uint64) {
 // sample of its event, and its period is what was counted since the sample
 // before. Those that counted nothing are none.
 func (w *worker) eachRead(f func()) {
-	s, c := &w.s, &w.cur
+	s, c := w.s, &w.cur
 	event, id := s.Event, s.ID
 	hasID := w.l.f.Events()[event].Attr.ReadFormat&perfdata.ReadID != 0
 	for i := range s.Read {

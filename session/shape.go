@@ -154,7 +154,7 @@ func (w *worker) decode(b []byte, misc uint16, c *current) bool {
 
 // decodeAny reads any sample with the Decoder.
 func (w *worker) decodeAny(b []byte, off int64, c *current) bool {
-	s := &w.s
+	s := w.s
 	if err := w.d.Sample(b, off, s); err != nil {
 		w.bad++
 		return false

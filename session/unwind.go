@@ -44,7 +44,7 @@ func (u *unwinder) of(l *loader, object int32) *unwind.Module {
 // perf, an address that a call returns to is told by that of the call's last
 // byte. The result is valid until the next sample.
 func (w *worker) unwound(f *frames) []byte {
-	u, s := w.l.unwinder, &w.s
+	u, s := w.l.unwinder, w.s
 	arch := unwind.ArchOf(u.machine, s.UserABI)
 	if arch == unwind.NoArch || s.UserABI == unwind.ABINone {
 		return w.cur.chain

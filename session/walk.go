@@ -88,7 +88,7 @@ func (r *Result) Walk(ctx context.Context, o WalkOptions, w io.Writer, each func
 			for i := range raws {
 				dst = k.record(dst, &raws[i])
 			}
-			return dst, nil
+			return k.flush(dst), nil
 		}
 	})
 	err := l.feed(ctx, or, o.Sides, out)
@@ -145,6 +145,23 @@ type walker struct {
 	w    *worker
 	each func(dst []byte, e *Event) []byte
 	e    Event
+
+	// Samples wait, so that their addresses are looked up together.
+	waits   [walkWait]walkSample
+	waiting int
+}
+
+// walkWait is how many samples wait at most.
+const walkWait = 64
+
+// A walkSample waits for the locations of its addresses, which are in the
+// builder's queue.
+type walkSample struct {
+	s        perfdata.Sample
+	comm     string
+	leaf     int32 // places in the queue: of the sample's address, behind which its call chain is,
+	branches int32 // of the first end of a branch
+	data     int32 // and of the data address; none if there is none
 }
 
 // reset empties the event for another record.
@@ -155,28 +172,43 @@ func (k *walker) reset(rec perfdata.Record) {
 	e.Frames, e.IPs, e.Branches = nil, nil, e.Branches[:0]
 }
 
-// record calls each for a record.
+// record calls each for a record, and for those before that wait, unless it is
+// a sample that can wait itself.
 func (k *walker) record(dst []byte, r *perfdata.Raw) []byte {
 	w := k.w
 	w.d.Stream = r.Stream
 	if r.Bad != nil {
+		dst = k.flush(dst)
 		k.reset(r.Bad)
 		return k.each(dst, &k.e)
 	}
 	if typ, _, _ := perfdata.RecordHeader(r.Data, w.l.f.Header().Big); typ != typeSample {
+		dst = k.flush(dst)
 		rec, err := w.d.Decode(r.Data, r.Offset)
 		if err != nil {
 			rec = bad(w.l.f, r, err)
 		}
 		return k.side(dst, rec, r.Pos)
 	}
+	if k.waiting == len(k.waits) {
+		dst = k.flush(dst)
+	}
+	w.s = &k.waits[k.waiting].s
 	if !w.decodeAny(r.Data, r.Offset, &w.cur) {
 		return dst
 	}
 	if !w.cur.sampleRead {
-		return k.sample(dst, r.Pos)
+		k.wait(r.Pos)
+		return dst
 	}
-	w.eachRead(func() { dst = k.sample(dst, r.Pos) })
+	first, last := &k.waits[0], &k.waits[k.waiting]
+	dst = k.flush(dst)
+	first.s, last.s = last.s, first.s
+	w.s = &first.s
+	w.eachRead(func() {
+		k.wait(r.Pos)
+		dst = k.flush(dst)
+	})
 	return dst
 }
 
@@ -218,12 +250,12 @@ func (l *loader) commAt(tid int32, t moment) string {
 	return l.commName(comm, tid)
 }
 
-// sample calls each for the current sample.
-func (k *walker) sample(dst []byte, pos uint64) []byte {
-	w, s := k.w, &k.w.s
+// wait queues the current sample.
+func (k *walker) wait(pos uint64) {
+	w, s := k.w, k.w.s
 	c := &w.cur
 	if !w.l.o.Filter.empty() && !w.l.o.Filter.takes(c) {
-		return dst
+		return
 	}
 	t := w.l.when(c.time, pos)
 	th := w.thread(t)
@@ -235,26 +267,50 @@ func (k *walker) sample(dst []byte, pos uint64) []byte {
 		c.chain = w.chainOf(&f)
 	}
 	b, q := w.b, &w.b.queue
-	k.reset(s)
-	e := &k.e
-	e.Comm = b.comm(th.handle)
-	if s.Addr != 0 {
-		mode := f.dataMode(s.Addr)
-		e.Data = b.location(w, f.state(mode), mode, s.Addr, pos)
-	}
-	q.reset()
-	q.push(c.ip, where(f.state(c.mode), c.mode)) // with the others: see resolve
+	x := &k.waits[k.waiting]
+	k.waiting++
+	x.comm = b.comm(th.handle)
+	x.leaf = int32(len(q.ips))
+	q.push(c.ip, where(f.state(c.mode), c.mode))
 	w.pushChain(q, &f, c.chain)
-	n := int32(len(q.ips))
-	q.samples = append(q.samples, queued{pos: pos, from: 1, to: n, branches: n})
-	b.resolve(w)
-	e.Location, e.Frames, e.IPs = q.locs[0], q.locs[1:], q.ips[1:]
+	x.branches = int32(len(q.ips))
 	for i := range s.Branches {
-		e.Branches = append(e.Branches, [2]int32{
-			b.branchEnd(w, &f, s.Branches[i].From), b.branchEnd(w, &f, s.Branches[i].To),
-		})
+		for _, ip := range [...]uint64{s.Branches[i].From, s.Branches[i].To} {
+			m := f.branchMode(ip)
+			q.push(ip, where(f.state(m), m))
+		}
 	}
-	return k.each(dst, e)
+	x.data = none
+	if s.Addr != 0 {
+		m := f.dataMode(s.Addr)
+		x.data = int32(len(q.ips))
+		q.push(s.Addr, where(f.state(m), m))
+	}
+	q.samples = append(q.samples, queued{pos: pos, branches: int32(len(q.ips))})
+}
+
+// flush calls each for the samples that wait.
+func (k *walker) flush(dst []byte) []byte {
+	b, q := k.w.b, &k.w.b.queue
+	b.resolve(k.w)
+	for i := range k.waits[:k.waiting] {
+		x, e := &k.waits[i], &k.e
+		k.reset(&x.s)
+		e.Comm = x.comm
+		e.Location = q.locs[x.leaf]
+		e.Frames, e.IPs = q.locs[x.leaf+1:x.branches], q.ips[x.leaf+1:x.branches]
+		for j := range x.s.Branches {
+			at := x.branches + 2*int32(j)
+			e.Branches = append(e.Branches, [2]int32{q.locs[at], q.locs[at+1]})
+		}
+		if x.data != none {
+			e.Data = q.locs[x.data]
+		}
+		dst = k.each(dst, e)
+	}
+	k.waiting = 0
+	q.reset()
+	return dst
 }
 
 // comm is the name of a thread of the builder.
