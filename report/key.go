@@ -256,6 +256,15 @@ func keyList() string {
 	return strings.Join(names, ", ")
 }
 
+// Keys returns all keys but those of fields of tracepoints.
+func Keys() []Key {
+	keys := make([]Key, numKeys)
+	for i := range keys {
+		keys[i] = Key(i)
+	}
+	return keys
+}
+
 // appendKey appends k unless it is there.
 func appendKey(keys []Key, k Key) []Key {
 	for _, have := range keys {

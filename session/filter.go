@@ -203,7 +203,7 @@ func SampleTimes(ctx context.Context, f *perfdata.File) (first, last uint64, err
 	}
 	d := perfdata.NewDecoder(f)
 	first = math.MaxUint64
-	err = eachRecord(ctx, f, func(typ perfdata.Type, rec []byte, _ int64) {
+	err = EachRecord(ctx, f, func(typ perfdata.Type, rec []byte, _ int64) {
 		if typ != typeSample {
 			return
 		}

@@ -31,7 +31,7 @@ func SwitchTimes(ctx context.Context, f *perfdata.File, s Switch) ([]TimeRange, 
 	}
 	var points []point
 	d := perfdata.NewDecoder(f)
-	err := eachRecord(ctx, f, func(typ perfdata.Type, rec []byte, at int64) {
+	err := EachRecord(ctx, f, func(typ perfdata.Type, rec []byte, at int64) {
 		if typ != typeSample {
 			return
 		}
@@ -68,9 +68,9 @@ func SwitchTimes(ctx context.Context, f *perfdata.File, s Switch) ([]TimeRange, 
 	return out, nil
 }
 
-// eachRecord calls fn for the records of f, in the order in which they lie
+// EachRecord calls fn for the records of f, in the order in which they lie
 // there.
-func eachRecord(ctx context.Context, f *perfdata.File, fn func(typ perfdata.Type, rec []byte, at int64)) error {
+func EachRecord(ctx context.Context, f *perfdata.File, fn func(typ perfdata.Type, rec []byte, at int64)) error {
 	batches := f.Batches(ctx)
 	defer batches.Close()
 	for {

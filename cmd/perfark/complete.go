@@ -23,7 +23,7 @@ func completeList(words func() []string) cobra.CompletionFunc {
 // sortKeys are the keys of report.
 func sortKeys() []string {
 	var out []string
-	for k := report.Key(0); !strings.HasPrefix(k.String(), "key "); k++ {
+	for _, k := range report.Keys() {
 		out = append(out, k.String())
 	}
 	return out
