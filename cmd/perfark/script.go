@@ -142,24 +142,13 @@ func wrapList(list string) string {
 
 func (c *scriptCmd) run(ctx context.Context, name string) error {
 	defer collectLate(40)()
-	parser := newFieldParser()
-	for _, f := range c.fields {
-		if f == "help" {
-			fmt.Fprintf(c.stdout, "%s\n", strings.ReplaceAll(fieldList(), ", ", "\n"))
-			return nil
-		}
-		if err := parser.parse(f); err != nil {
-			return usagef("--fields: %s", err)
-		}
+	if slices.Contains(c.fields, "help") {
+		fmt.Fprintf(c.stdout, "%s\n", strings.ReplaceAll(fieldList(), ", ", "\n"))
+		return nil
 	}
-	switch {
-	case c.relative && c.delta:
-		return usagef("--reltime and --deltatime: one of them, please")
-	case c.maxStack < 0:
-		return usagef("--max-stack %d: want a number of frames", c.maxStack)
-	}
-	for _, n := range parser.notes {
-		c.notef("%s", n)
+	fields, err := c.parseFields()
+	if err != nil {
+		return err
 	}
 	if err := c.symbolFlags.check(); err != nil {
 		return err
@@ -173,44 +162,76 @@ func (c *scriptCmd) run(ctx context.Context, name string) error {
 		c.startPager()
 		return writeHeader(c.stdout, in.File, headerOptions{all: c.info})
 	}
-	chains := !c.hideChains && slices.ContainsFunc(in.Events(), func(e perfdata.Event) bool {
+	plan, err := c.plan(ctx, in, fields)
+	if err != nil {
+		return err
+	}
+	return c.script(ctx, in, plan)
+}
+
+// parseFields checks the flags, and parses --fields.
+func (c *scriptCmd) parseFields() (*fieldParser, error) {
+	switch {
+	case c.relative && c.delta:
+		return nil, usagef("--reltime and --deltatime: one of them, please")
+	case c.maxStack < 0:
+		return nil, usagef("--max-stack %d: want a number of frames", c.maxStack)
+	}
+	p := newFieldParser()
+	for _, f := range c.fields {
+		if err := p.parse(f); err != nil {
+			return nil, usagef("--fields: %s", err)
+		}
+	}
+	for _, n := range p.notes {
+		c.notef("%s", n)
+	}
+	return p, nil
+}
+
+// A scriptPlan is what is printed of a recording.
+type scriptPlan struct {
+	fields *fieldParser
+	chains bool // call chains
+	filter session.Filter
+	needs  scriptNeeds
+}
+
+// plan settles what is printed, by what the recording has.
+func (c *scriptCmd) plan(ctx context.Context, in *input, fields *fieldParser) (*scriptPlan, error) {
+	p := &scriptPlan{fields: fields}
+	p.chains = !c.hideChains && slices.ContainsFunc(in.Events(), func(e perfdata.Event) bool {
 		return e.Attr.SampleType&perfdata.SampleCallchain != 0
 	})
 	if !*c.inlineGiven { // as perf
-		c.inline = slices.ContainsFunc(in.Events(), func(e perfdata.Event) bool {
-			return e.Attr.SampleType&perfdata.SampleStackUser != 0
-		})
+		c.inline = dumps(in.Events())
 	}
-	if err := parser.bind(in.Events(), chains); err != nil {
-		return fmt.Errorf("%s: %w", in.Name(), err)
+	err := fields.bind(in.Events(), p.chains)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", in.Name(), err)
 	}
-	filter, err := c.dropFilter(ctx, in.File)
+	p.needs = needs(fields, in.Events(), p.chains)
+	if p.filter, err = c.dropFilter(ctx, in.File); err != nil {
+		return nil, err
+	}
+	if p.filter.PIDs, err = parseIDs("--pid", c.pids); err != nil {
+		return nil, err
+	}
+	p.filter.TIDs, err = parseIDs("--tid", c.tids)
+	return p, err
+}
+
+// script loads a recording, names its addresses, and prints its samples.
+func (c *scriptCmd) script(ctx context.Context, in *input, p *scriptPlan) error {
+	res, err := c.load(ctx, in, session.Options{
+		Workers: c.workers, Filter: p.filter, Keep: p.needs.keep(), DataAnywhere: true, MaxRecall: -1,
+		MaxUnwound: cmp.Or(c.maxStack, defaultMaxStack),
+	})
 	if err != nil {
 		return err
 	}
-	if filter.PIDs, err = parseIDs("--pid", c.pids); err != nil {
-		return err
-	}
-	if filter.TIDs, err = parseIDs("--tid", c.tids); err != nil {
-		return err
-	}
-	want := needs(parser, in.Events(), chains)
-	o := session.Options{Workers: c.workers, Filter: filter, Keep: session.KeepComm, DataAnywhere: true, MaxRecall: -1, MaxUnwound: cmp.Or(c.maxStack, defaultMaxStack)}
-	if want.frames {
-		o.Keep |= session.KeepFrames
-	}
-	if want.data {
-		o.Keep |= session.KeepAddr
-	}
-	if want.fields&fieldCgroup != 0 {
-		o.Keep |= session.KeepCgroup
-	}
-	res, err := c.load(ctx, in, o)
-	if err != nil {
-		return err
-	}
-	formats := c.traceFormats(in, parser)
-	if err := formats.locate(ctx, res, session.WalkOptions{Workers: c.workers, Filter: filter, Sides: c.show.pokes}); err != nil {
+	formats := c.traceFormats(in, p.fields)
+	if err := formats.locate(ctx, res, session.WalkOptions{Workers: c.workers, Filter: p.filter, Sides: c.show.pokes}); err != nil {
 		return err
 	}
 	src, err := c.openSources(ctx, in.File, res, in.uid)
@@ -218,13 +239,12 @@ func (c *scriptCmd) run(ctx context.Context, name string) error {
 		return err
 	}
 	defer src.Close()
-	var out *symbol.Outcome
-	if want.fields&(fieldSym|fieldSrcline|fieldBrstackSym) != 0 || len(formats.functions) > 0 || c.filterFlags.symbols != "" {
-		so := symbol.Options{
+	if p.needs.fields&(fieldSym|fieldSrcline|fieldBrstackSym) != 0 || len(formats.functions) > 0 || c.filterFlags.symbols != "" {
+		_, err := c.resolve(ctx, res.Profile, symbol.Options{
 			Source: c.source(in.sources(src), res.Profile), Workers: c.workers,
-			Lines: want.fields&fieldSrcline != 0, Inlines: c.inline && chains, BPFLine: in.bpfLine(),
-		}
-		if out, err = c.resolve(ctx, res.Profile, so); err != nil {
+			Lines: p.needs.fields&fieldSrcline != 0, Inlines: c.inline && p.chains, BPFLine: in.bpfLine(),
+		})
+		if err != nil {
 			return err
 		}
 		c.rename(res.Profile)
@@ -235,13 +255,12 @@ func (c *scriptCmd) run(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	if err := c.print(ctx, in, res, parser, formats, filter, chains); err != nil {
+	if err := c.print(ctx, in, res, p, formats); err != nil {
 		return err
 	}
 	if err := c.stdout.Flush(); err != nil {
 		return err
 	}
-	_ = out
 	return c.lossError(in, res)
 }
 
@@ -250,6 +269,21 @@ type scriptNeeds struct {
 	fields field
 	frames bool // call chains or branches
 	data   bool // where data addresses are
+}
+
+// keep returns what has to be kept of a recording for them.
+func (n *scriptNeeds) keep() session.Keep {
+	k := session.KeepComm
+	if n.frames {
+		k |= session.KeepFrames
+	}
+	if n.data {
+		k |= session.KeepAddr
+	}
+	if n.fields&fieldCgroup != 0 {
+		k |= session.KeepCgroup
+	}
+	return k
 }
 
 func needs(p *fieldParser, events []perfdata.Event, chains bool) (n scriptNeeds) {
@@ -288,11 +322,40 @@ const (
 )
 
 // print prints the records.
-func (c *scriptCmd) print(ctx context.Context, in *input, res *session.Result, parser *fieldParser, formats *traceFormats, filter session.Filter, chains bool) error {
-	sp := newScriptPrinter(in.File, res)
-	sp.nanoseconds, sp.flags, sp.inline = c.ns, parser.flags, c.inline
+func (c *scriptCmd) print(ctx context.Context, in *input, res *session.Result, p *scriptPlan, formats *traceFormats) error {
+	sp := c.printer(in.File, res, p, formats)
+	match, err := c.scriptMatcher(res.Profile)
+	if err != nil {
+		return err
+	}
+	o := session.WalkOptions{Workers: c.workers, Sides: c.show.any(), Filter: p.filter}
+	clock := scriptClock{relative: c.relative, delta: c.delta}
+	if c.relative || c.delta {
+		o.Workers = 1 // in order
+	}
+	workers := make([]scriptSample, max(1, o.Workers, defaultWorkers()))
+	return res.Walk(ctx, o, c.stdout, func(dst []byte, e *session.Event) []byte {
+		ps, ok := e.Record.(*perfdata.Sample)
+		switch {
+		case !ok:
+			return sp.side(dst, e, &c.show)
+		case ps.Event < 0 || ps.Event >= len(sp.events) || sp.events[ps.Event].fields == 0,
+			match != nil && !match(e, ps):
+			return dst
+		}
+		s := &workers[e.Worker]
+		s.set(ps, e)
+		s.time = clock.at(ps.Time)
+		return sp.sample(dst, s)
+	})
+}
+
+// printer returns what prints the samples of a recording.
+func (c *scriptCmd) printer(f *perfdata.File, res *session.Result, p *scriptPlan, formats *traceFormats) *scriptPrinter {
+	sp := newScriptPrinter(f, res)
+	sp.nanoseconds, sp.flags, sp.inline = c.ns, p.fields.flags, c.inline
 	sp.formats = formats
-	if !dumps(in.Events()) {
+	if !dumps(f.Events()) {
 		sp.maxStack = cmp.Or(c.maxStack, defaultMaxStack) // of unwound stacks that is MaxUnwound
 	}
 	if c.kernelPath {
@@ -308,39 +371,10 @@ func (c *scriptCmd) print(ctx context.Context, in *input, res *session.Result, p
 			sp.stop[s] = true
 		}
 	}
-	sp.setEvents(in.File, parser, chains)
+	sp.setEvents(f, p.fields, p.chains)
 	sp.setFiles(c.fullSource)
 	sp.prepare()
-	match, err := c.scriptMatcher(res.Profile)
-	if err != nil {
-		return err
-	}
-	wo := session.WalkOptions{Workers: c.workers, Sides: c.show.any(), Filter: filter}
-	var clock scriptClock
-	if c.relative || c.delta {
-		wo.Workers = 1 // in order
-		clock.relative, clock.delta = c.relative, c.delta
-	}
-	workers := make([]scriptSample, max(1, wo.Workers, defaultWorkers()))
-	return res.Walk(ctx, wo, c.stdout, func(dst []byte, e *session.Event) []byte {
-		ps, ok := e.Record.(*perfdata.Sample)
-		if !ok {
-			if c.show.any() {
-				return sp.side(dst, e, &c.show)
-			}
-			return dst
-		}
-		if ps.Event < 0 || ps.Event >= len(sp.events) || sp.events[ps.Event].fields == 0 {
-			return dst
-		}
-		if match != nil && !match(e, ps) {
-			return dst
-		}
-		s := &workers[e.Worker]
-		s.set(ps, e)
-		s.time = clock.at(ps.Time)
-		return sp.sample(dst, s)
-	})
+	return sp
 }
 
 // set takes what an event has.

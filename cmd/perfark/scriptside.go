@@ -74,7 +74,10 @@ func (s *showFlags) has(r perfdata.Record) bool {
 // sideEvent returns the event that a record belongs to: the first one if it
 // does not say, nil if it is not known.
 func (sp *scriptPrinter) sideEvent(id uint64) *scriptEvent {
-	if len(sp.events) == 1 || id == 0 {
+	switch {
+	case len(sp.events) == 0:
+		return nil
+	case len(sp.events) == 1 || id == 0:
 		return &sp.events[0]
 	}
 	if i, ok := sp.ids[id]; ok {
