@@ -73,7 +73,7 @@ func TestRecordDone(t *testing.T) {
 				t.Errorf("rows:\n%s%s\nof perf:\n%s%s\nrecorder: %s", got, here.Stderr, want, perf.Stderr, stderr)
 			}
 			bundle := filepath.Join(t.TempDir(), "b.perfark")
-			p := w.pack(data, "--all", "--allow-missing", "--debug-info", "none", "--level", "1", "-o", bundle)
+			p := w.pack(data, "--all", "--allow-missing", "--level", "1", "-o", bundle)
 			for _, m := range p.Missing {
 				if strings.HasPrefix(string(m.Path), w.dir) {
 					t.Errorf("missing from the bundle: %s: %s: %s", m.Path, m.Reason, m.Detail)
