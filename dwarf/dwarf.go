@@ -35,7 +35,7 @@ var ErrNoInfo = errors.New("no debug information")
 type Section struct {
 	Data []byte                 // the contents, which must not change
 	Load func() ([]byte, error) // if it is set, yields Data when they are needed; called once
-	R    io.ReaderAt            // else, where they are read from; safe for concurrent use
+	R    io.ReaderAt            // else, where they are read from; safe for concurrent use; of .debug_info, its Check() error is called once
 	Off  int64                  // where they begin in R, in bytes
 	Size int64                  // what is in R, or what Load yields, in bytes
 }

@@ -41,6 +41,19 @@ func (d *Data) Frames(addr uint64, buf []Frame) ([]Frame, error) {
 	return append(buf, line...), nil
 }
 
+// Order returns a number for an address, by which questions are best asked:
+// those with one number are answered from one unit, and units are read in the
+// order in which they lie in the file.
+func (d *Data) Order(addr uint64) int {
+	var few [8]int32
+	if d.index() == nil {
+		if list := candidates(d.ranges, addr, few[:0]); len(list) > 0 {
+			return int(list[0])
+		}
+	}
+	return len(d.heads)
+}
+
 // scan looks for the code of units that do not say where it is.
 func (d *Data) scan() []unitRange {
 	d.scanOnce.Do(func() {

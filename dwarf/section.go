@@ -73,6 +73,19 @@ func (s *section) get() error {
 	return s.err
 }
 
+// check returns what is wrong with the contents as a whole, as far as the file
+// can tell.
+func (s *section) check() error {
+	c, ok := s.s.R.(interface{ Check() error })
+	if !ok {
+		return nil
+	}
+	if err := c.Check(); err != nil {
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	return nil
+}
+
 // size returns the size of the section in bytes, 0 if there is none.
 func (s *section) size() (int64, error) {
 	err := s.get()

@@ -85,18 +85,17 @@ func (d *Data) index() error {
 		d.indexErr = d.readUnits()
 		if d.indexErr != nil {
 			d.indexErr = fmt.Errorf("%s: %w", d.opt.Name, d.indexErr)
-			return
 		}
-		if !d.opt.DWO {
-			d.place()
-		}
+		sortRanges(d.ranges)
 	})
 	return d.indexErr
 }
 
-// readUnits reads the headers of the units, one after the other. What follows
-// a header that makes no sense is lost.
+// readUnits reads the headers of the units, one after the other, and of each
+// where its code is: .debug_info is passed over once. What follows a header that
+// makes no sense is lost.
 func (d *Data) readUnits() error {
+	var placed []*unit // by unit
 	size, err := d.secs[secInfo].size()
 	if err != nil {
 		return err
@@ -120,9 +119,15 @@ func (d *Data) readUnits() error {
 			return err
 		}
 		d.heads = append(d.heads, h)
+		placed = append(placed, d.place(int32(len(d.heads)-1)))
 	}
 	d.opened = make([]atomic.Pointer[unit], len(d.heads))
-	return nil
+	for i, u := range placed {
+		if u != nil {
+			d.opened[i].Store(u)
+		}
+	}
+	return d.secs[secInfo].check()
 }
 
 // maxHead is how many bytes are read to see a unit's header: the longest is
@@ -288,37 +293,35 @@ func (u *unit) defaultBases() {
 	}
 }
 
-// place finds out where the code of each unit is.
-func (d *Data) place() {
-	for i := range d.heads {
-		h := &d.heads[i]
-		if h.kind != utCompile && h.kind != utSkeleton {
-			continue
-		}
-		u := h.unit(d)
-		if err := u.root(); err != nil {
-			d.warn("%s: unit at %#x: %v", d.secs[secInfo].name, u.off, err)
-			continue
-		}
-		if u.rngErr != nil {
-			d.warn("%s: unit at %#x: ranges: %v", d.secs[secInfo].name, u.off, u.rngErr)
-		}
-		if u.tag != tagCompileUnit && u.tag != tagSkeletonUnit {
-			continue
-		}
-		if len(u.ranges) == 0 {
-			if u.dwoName == "" && (u.open() != nil || !u.table.code) {
-				continue // it has no code
-			}
-			d.unranged = append(d.unranged, int32(i))
-		}
-		for _, r := range u.ranges {
-			d.ranges = append(d.ranges, unitRange{r.lo, r.hi, 0, int32(i)})
-		}
-		u.ranges = nil
-		d.opened[i].Store(u)
+// place finds out where the code of a unit is. It returns the unit if it has
+// some.
+func (d *Data) place(i int32) *unit {
+	h := &d.heads[i]
+	if d.opt.DWO || h.kind != utCompile && h.kind != utSkeleton {
+		return nil
 	}
-	sortRanges(d.ranges)
+	u := h.unit(d)
+	if err := u.root(); err != nil {
+		d.warn("%s: unit at %#x: %v", d.secs[secInfo].name, u.off, err)
+		return nil
+	}
+	if u.rngErr != nil {
+		d.warn("%s: unit at %#x: ranges: %v", d.secs[secInfo].name, u.off, u.rngErr)
+	}
+	if u.tag != tagCompileUnit && u.tag != tagSkeletonUnit {
+		return nil
+	}
+	if len(u.ranges) == 0 {
+		if u.dwoName == "" && (u.open() != nil || !u.table.code) {
+			return nil // it has no code
+		}
+		d.unranged = append(d.unranged, i)
+	}
+	for _, r := range u.ranges {
+		d.ranges = append(d.ranges, unitRange{r.lo, r.hi, 0, i})
+	}
+	u.ranges = nil
+	return u
 }
 
 func sortRanges(rs []unitRange) {

@@ -38,7 +38,7 @@ type DWARFOptions struct {
 // asked for; the file must stay open as long as it is used. The error wraps
 // dwarf.ErrNoInfo if there is none.
 func (f *File) DWARF(o DWARFOptions) (*dwarf.Data, error) {
-	s := &debugSections{f: f, o: o}
+	s := &debugSections{f: f, o: o, partly: partlyKept}
 	return dwarf.New(s.section, dwarf.Options{
 		Name: f.name, Big: f.big, Budget: f.budget, MinAddr: f.minCode(), DWO: o.DWO,
 		Alt: o.Alt, Split: o.Split, CacheBytes: o.CacheBytes,
@@ -95,8 +95,9 @@ func (f *File) Address(off uint64) (addr uint64, ok bool) {
 // debugSections yields the sections of a file to package dwarf, from any
 // goroutine: unlike the methods of File it changes nothing in it.
 type debugSections struct {
-	f *File
-	o DWARFOptions
+	f      *File
+	o      DWARFOptions
+	partly uint64 // see partlyKept
 
 	mu       sync.Mutex
 	admitted int64 // bytes decompressed
@@ -131,6 +132,9 @@ func (d *debugSections) section(name string) (dwarf.Section, error) {
 	if c.typ == 0 && !d.relocated() {
 		return dwarf.Section{R: f.r, Off: int64(s.off), Size: int64(s.size)}, nil
 	}
+	if name == ".debug_info" && c.typ == compressZlib && !d.relocated() && c.size >= d.partly {
+		return dwarf.Section{R: &infoReader{d: d, i: i, c: c}, Size: int64(min(c.size, math.MaxInt64))}, nil
+	}
 	return dwarf.Section{Size: int64(min(c.size, math.MaxInt64)), Load: func() ([]byte, error) {
 		if name == ".debug_info" {
 			d.prepare()
@@ -154,6 +158,49 @@ func (d *debugSections) index(name string) int {
 
 func (d *debugSections) relocated() bool { return d.f.typ == TypeRel && !d.o.DWO }
 
+// partlyKept is from which size on .debug_info is not kept as a whole when it
+// is decompressed, in bytes.
+const partlyKept = 96 << 20
+
+// An infoReader reads .debug_info where it is decompressed in parts.
+type infoReader struct {
+	d *debugSections
+	i int
+	c compression
+
+	once sync.Once
+	r    *inflate.Reader
+	err  error
+}
+
+func (x *infoReader) open() error {
+	x.once.Do(func() {
+		if x.err = x.d.admit(x.i, x.c); x.err != nil {
+			return
+		}
+		x.d.prepare()
+		s := &x.d.f.sections[x.i]
+		size := int64(x.c.size)
+		x.r = inflate.NewReader(x.d.f.r, int64(s.off+x.c.head), int64(s.size-x.c.head), size, size/2)
+	})
+	return x.err
+}
+
+func (x *infoReader) ReadAt(b []byte, off int64) (int, error) {
+	if err := x.open(); err != nil {
+		return 0, err
+	}
+	return x.r.ReadAt(b, off)
+}
+
+// Check returns what is wrong with the compressed data.
+func (x *infoReader) Check() error {
+	if err := x.open(); err != nil {
+		return err
+	}
+	return x.r.Check()
+}
+
 // prepare makes the sections that every question needs, at the same time.
 func (d *debugSections) prepare() {
 	var wg sync.WaitGroup
@@ -170,6 +217,9 @@ func (d *debugSections) prepare() {
 			continue
 		}
 		d.admit(i, c) // in this order, whoever is ready first
+		if name == ".debug_info" && c.size >= d.partly {
+			continue // it is read as it is decompressed
+		}
 		wg.Go(func() { d.load(i) })
 	}
 	wg.Wait()

@@ -5,8 +5,11 @@ import (
 	"compress/zlib"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +17,7 @@ import (
 
 	"github.com/perfark/perfark/dwarf"
 	"github.com/perfark/perfark/internal/decode"
+	"github.com/perfark/perfark/internal/perftest"
 )
 
 // compressed is a section in the form of SHF_COMPRESSED.
@@ -162,5 +166,53 @@ func TestAddress(t *testing.T) {
 	f = &File{typ: TypeRel}
 	if addr, ok := f.Address(0x77); addr != 0x77 || !ok {
 		t.Errorf("relocatable: %#x, %t", addr, ok)
+	}
+}
+
+// TestPartlyKept: debug information that is decompressed in parts says the same
+// as if it were kept, and damage is noticed.
+func TestPartlyKept(t *testing.T) {
+	prog := perftest.CC(t, "parts", "#include <stdlib.h>\nstatic inline int twice(int x) { return x + x; }\nint main(int c, char **v) { return twice(c) + twice(atoi(v[0])); }\n", "-O2", "-g", "-gz=zlib")
+	raw, err := os.ReadFile(prog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := func(raw []byte, partly uint64) (out []string, warnings []string, err error) {
+		f, err := Open(bytes.NewReader(raw), int64(len(raw)), "parts", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &debugSections{f: f, partly: partly}
+		d, err := dwarf.New(s.section, dwarf.Options{Budget: f.budget})
+		if err != nil {
+			return nil, nil, err
+		}
+		err = d.Functions(func(fn dwarf.Func) bool {
+			for a := fn.Start; a < fn.End; a++ {
+				frames, err := d.Frames(a, nil)
+				out = append(out, fmt.Sprint(a, frames, err))
+			}
+			return true
+		})
+		return out, d.Warnings(), err
+	}
+	want, _, err := all(raw, math.MaxUint64)
+	if err != nil || len(want) == 0 {
+		t.Fatalf("%d lines, %v", len(want), err)
+	}
+	got, warnings, err := all(raw, 0)
+	if err != nil || !slices.Equal(got, want) || len(warnings) > 0 {
+		t.Errorf("in parts: %v, %v, and it is the same: %v", err, warnings, slices.Equal(got, want))
+	}
+	f, err := Open(bytes.NewReader(raw), int64(len(raw)), "parts", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := f.section(".debug_info")
+	raw[info.off+info.size-1] ^= 1 // of the checksum
+	for _, partly := range []uint64{math.MaxUint64, 0} {
+		if got, _, err := all(raw, partly); err == nil {
+			t.Errorf("partly %d: %d lines of damaged debug information", partly, len(got))
+		}
 	}
 }

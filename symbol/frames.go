@@ -44,6 +44,12 @@ type extenter interface {
 	extent(addr uint64) (lo, hi uint64)
 }
 
+// An orderer is a lineSource that says in which order it is best asked: that of
+// the numbers.
+type orderer interface {
+	order(addr uint64) int
+}
+
 // dwarfLines are those of debug information.
 type dwarfLines struct {
 	data  *dwarf.Data
@@ -70,6 +76,8 @@ func (d *dwarfLines) extent(addr uint64) (lo, hi uint64) {
 	lo, hi = d.data.Extent(addr - d.moved)
 	return lo + d.moved, hi + d.moved
 }
+
+func (d *dwarfLines) order(addr uint64) int { return d.data.Order(addr - d.moved) }
 
 // goLines are those of a Go program's own table.
 type goLines struct{ table *objfile.GoTable }
@@ -114,6 +122,14 @@ func (s lineSources) extent(addr uint64) (lo, hi uint64) {
 		return x.extent(addr)
 	}
 	return addr, addr + 1
+}
+
+// order is that of the first source.
+func (s lineSources) order(addr uint64) int {
+	if x, ok := s[0].(orderer); ok {
+		return x.order(addr)
+	}
+	return 0
 }
 
 // known reports whether one of the frames says anything.
@@ -217,13 +233,18 @@ func (r *resolver) openDWARF(ctx context.Context, obj *profile.Object, files []o
 	return o
 }
 
+// cacheBytes bounds what is kept of the units of an object that were read, in
+// bytes.
+const cacheBytes = 64 << 20
+
 // dwarfOptions says where the debug information of a file goes on.
 func (r *resolver) dwarfOptions(ctx context.Context, o *opened, obj *profile.Object, of objectFile, runtime *objfile.File, space objfile.Space, b *decode.Budget) objfile.DWARFOptions {
 	return objfile.DWARFOptions{
-		Runtime: runtime,
-		Space:   space,
-		Alt:     func() (*dwarf.Data, error) { return r.openAlt(ctx, o, obj, of, b) },
-		Split:   func(u dwarf.SplitUnit) (*dwarf.Data, error) { return r.openSplit(ctx, o, obj, of, u, b) },
+		Runtime:    runtime,
+		Space:      space,
+		CacheBytes: cacheBytes, // lookUp asks in order
+		Alt:        func() (*dwarf.Data, error) { return r.openAlt(ctx, o, obj, of, b) },
+		Split:      func(u dwarf.SplitUnit) (*dwarf.Data, error) { return r.openSplit(ctx, o, obj, of, u, b) },
 	}
 }
 
@@ -432,13 +453,24 @@ func SplitPlaces(object, origin string, u dwarf.SplitUnit) []string {
 }
 
 // lookUp asks a source about the locations of t that are still without
-// frames, in order of address and on several cores.
+// frames, in the order that it likes and on several cores.
 func (r *resolver) lookUp(ctx context.Context, t *task, src lineSource, link, unlink func(addr uint64) (uint64, bool)) {
 	todo := make([]int32, 0, len(t.locs))
 	for n := range t.locs {
 		if !t.framed[n] {
 			todo = append(todo, int32(n))
 		}
+	}
+	asked := todo
+	if s, ok := src.(orderer); ok {
+		by := make([]int, len(t.locs))
+		for _, n := range todo {
+			if at, ok := link(t.at[n]); ok {
+				by[n] = s.order(at)
+			}
+		}
+		asked = slices.Clone(todo)
+		slices.SortFunc(asked, func(a, b int32) int { return cmp.Or(cmp.Compare(by[a], by[b]), cmp.Compare(a, b)) })
 	}
 	got := make([][]frame, len(t.locs))
 	ext, _ := src.(extenter)
@@ -450,7 +482,7 @@ func (r *resolver) lookUp(ctx context.Context, t *task, src lineSource, link, un
 	parts := max(1, min(r.workers(), len(todo)/least))
 	var wg sync.WaitGroup
 	for part := range parts {
-		list := todo[len(todo)*part/parts : len(todo)*(part+1)/parts]
+		list := asked[len(asked)*part/parts : len(asked)*(part+1)/parts]
 		wg.Go(func() {
 			var buf []frame
 			printed := map[string]string{}

@@ -11,12 +11,15 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -68,8 +71,6 @@ func (s source) Get(_ context.Context, k store.Key) (*store.File, error) {
 
 // indexed resolves a profile of the addresses, as the report does.
 func indexed(dir, name, list string) error {
-	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(64 << 20) // as perfark report
 	addrs, err := addresses(list)
 	if err != nil {
 		return err
@@ -147,20 +148,36 @@ func run(name, list string) error {
 	if err != nil {
 		return err
 	}
-	d, err := f.DWARF(objfile.DWARFOptions{})
+	d, err := f.DWARF(objfile.DWARFOptions{CacheBytes: 24 << 20})
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriterSize(os.Stdout, 64<<10)
+	type question struct{ n, order int }
+	todo := make([]question, len(addrs))
+	for i, a := range addrs {
+		todo[i] = question{i, d.Order(a)}
+	}
+	slices.SortFunc(todo, func(a, b question) int {
+		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(addrs[a.n], addrs[b.n]))
+	})
 	var frames []dwarf.Frame
-	for _, a := range addrs {
-		if frames, err = d.Frames(a, frames[:0]); err != nil {
+	at := make([][2]int32, len(addrs))
+	for _, q := range todo {
+		first := len(frames)
+		if frames, err = d.Frames(addrs[q.n], frames); err != nil {
 			return err
 		}
-		if len(frames) == 0 {
+		at[q.n] = [2]int32{int32(first), int32(len(frames))}
+	}
+	d, f = nil, nil
+	runtime.GC()
+	debug.SetGCPercent(100)
+	w := bufio.NewWriterSize(os.Stdout, 64<<10)
+	for _, a := range at {
+		if a[0] == a[1] {
 			w.WriteString("??\n??:0:0\n")
 		}
-		for i := range frames {
+		for i := a[0]; i < a[1]; i++ {
 			write(w, &frames[i])
 		}
 		w.WriteByte('\n')

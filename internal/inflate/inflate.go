@@ -32,47 +32,59 @@ const inputSize = 256 << 10
 // io.ErrUnexpectedEOF or is that of r. Bytes behind the data are left alone.
 func Zlib(dst []byte, r io.Reader) error {
 	d := &decoder{r: r, dst: dst, buf: make([]byte, inputSize)}
-	head := d.bits(16)
+	d.header()
+	for last := false; !last && d.err == nil; {
+		last = d.next()
+	}
 	if d.err != nil {
 		return d.err
-	}
-	cmf, flg := head&0xff, head>>8
-	if cmf&0x0f != 8 || cmf>>4 > 7 || (cmf<<8|flg)%31 != 0 || flg&0x20 != 0 {
-		return fmt.Errorf("%w: header %#04x", ErrCorrupt, head)
-	}
-	for last := false; !last; {
-		last = d.bits(1) != 0
-		switch kind := d.bits(2); {
-		case d.err != nil:
-		case kind == 0:
-			d.stored()
-		case kind == 1:
-			d.fixed()
-		case kind == 2:
-			d.dynamic()
-		default:
-			d.fail("block of type 3")
-		}
-		if d.err != nil {
-			return d.err
-		}
 	}
 	if d.w != len(dst) {
 		return fmt.Errorf("%w: %d bytes, want %d", ErrSize, d.w, len(dst))
 	}
+	if want := d.checksum(); d.err == nil && adler32.Checksum(dst) != want {
+		d.mismatch(adler32.Checksum(dst), want)
+	}
+	return d.err
+}
+
+// header reads the header of the data.
+func (d *decoder) header() {
+	head := d.bits(16)
+	cmf, flg := head&0xff, head>>8
+	if d.err == nil && (cmf&0x0f != 8 || cmf>>4 > 7 || (cmf<<8|flg)%31 != 0 || flg&0x20 != 0) {
+		d.fail("header %#04x", head)
+	}
+}
+
+// next decompresses a block. It reports whether it is the last one.
+func (d *decoder) next() (last bool) {
+	last = d.bits(1) != 0
+	switch kind := d.bits(2); {
+	case d.err != nil:
+	case kind == 0:
+		d.stored()
+	case kind == 1:
+		d.fixed()
+	case kind == 2:
+		d.dynamic()
+	default:
+		d.fail("block of type 3")
+	}
+	return last
+}
+
+// checksum reads the checksum behind the last block.
+func (d *decoder) checksum() uint32 {
 	d.drop(d.n & 7)
 	var sum [4]byte
 	for i := range sum {
 		sum[i] = byte(d.bits(8))
 	}
-	if d.err != nil {
-		return d.err
-	}
-	if got, want := adler32.Checksum(dst), binary.BigEndian.Uint32(sum[:]); got != want {
-		return fmt.Errorf("%w: checksum %08x, want %08x", ErrCorrupt, got, want)
-	}
-	return nil
+	return binary.BigEndian.Uint32(sum[:])
 }
+
+func (d *decoder) mismatch(got, want uint32) { d.fail("checksum %08x, want %08x", got, want) }
 
 // A decoder holds the state of one decompression.
 type decoder struct {
