@@ -210,6 +210,7 @@ func TestIdentityCode(t *testing.T) {
 	const own = ns + "sh -c 'mount -t tmpfs none /tmp && exec "
 	all := newWitness(t)
 	all.cc("jit", jitSource)
+	removeMaps(t, "jit_hot")
 	for _, tt := range []struct{ name, script, want string }{
 		{"C03 shared", "exec " + ns + "./jit map 300", "jit_hot"},
 		{"C03 own", "exec " + own + "./jit map 300'", "jit_hot"},

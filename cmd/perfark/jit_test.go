@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,20 @@ import (
 
 	"github.com/perfark/perfark/internal/perftest"
 )
+
+// removeMaps removes the perf maps that the programs of a test leave in /tmp, in
+// which perf looks for them, when it ends: those that have a symbol of that
+// name.
+func removeMaps(t *testing.T, symbol string) {
+	t.Cleanup(func() {
+		list, _ := filepath.Glob("/tmp/perf-*.map")
+		for _, name := range list {
+			if b, err := os.ReadFile(name); err == nil && bytes.Contains(b, []byte(symbol)) {
+				os.Remove(name)
+			}
+		}
+	})
+}
 
 // jitSource makes code at run time and says so: with "map", in
 // /tmp/perf-PID.map; with "dump", in jit-PID.dump, where the code of one place
@@ -165,6 +180,7 @@ func TestPerfMapNamespace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t)
+			removeMaps(t, "jit_hot")
 			h.cc("jit", jitSource)
 			if r := perftest.Run(t, h.dir, nil, nil, "unshare", "-pfm", "--mount-proc", "true"); r.Code != 0 {
 				t.Skipf("NOTICE: no pid namespaces here: %s", r.Stderr)

@@ -98,6 +98,7 @@ func TestMixedElsewhere(t *testing.T) {
 	lang("python3", "", "python3 p.py")
 	script = append(script, "dd if=/dev/zero of=/dev/null bs=1M count=8000 2>/dev/null")
 	write("run.sh", "cd "+h.dir+"\n"+strings.Join(script, "\n")+"\n")
+	removeMaps(t, "hotJava")
 	data := h.record("-e", "cpu-clock", "-g", "--", "sh", filepath.Join(h.dir, "run.sh"))
 
 	flags := []string{"--stdio", "--percent-limit", "0.2", "--comm", "r,c,g,java,python3,dd"}

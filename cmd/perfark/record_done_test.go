@@ -19,6 +19,7 @@ func TestRecordDone(t *testing.T) {
 	all.cc("spin", spinSource)
 	all.cc("other", otherSource)
 	all.cc("jit", jitSource)
+	removeMaps(t, "jit_hot")
 	if r := perftest.Run(t, all.dir, nil, nil, all.bin, "record", "-e", "cpu-clock", "-o", "probe.data", "--", "true"); r.Code != 0 {
 		t.Skipf("NOTICE: no recording is possible here: %s", r.Stderr)
 	}
