@@ -47,6 +47,7 @@ type bpfInfo struct {
 type bpfPrograms struct {
 	programs, types map[uint32][]byte
 	bytes           int
+	records         []perfdata.Record // of those that were there before
 }
 
 // bpfMost is how many bytes are kept of them.
@@ -71,46 +72,39 @@ func bpfCall(cmd int, attr *[4]uint32) (int, error) {
 	return int(n), nil
 }
 
-// bpf writes the BPF programs that are loaded, if this process may know: where
-// their code is, and what it is called.
-func (s *synth) bpf() error {
+// collect finds the BPF programs that are loaded, if this process may know:
+// where their code is, and what it is called. It takes CAP_SYS_ADMIN, and
+// CAP_SYSLOG for the names.
+func (b *bpfPrograms) collect(proc string) {
 	var names *objfile.Kallsyms
 	for id := uint32(0); ; {
 		attr := [4]uint32{id}
 		if _, err := bpfCall(bpfProgNext, &attr); err != nil {
-			return nil // that was the last, or it is not allowed
+			return // that was the last, or it is not allowed
 		}
 		id = attr[1]
 		p, err := bpfProgramOf(id)
 		if err != nil {
 			continue
 		}
-		s.programs.add(p)
-		info, addrs, lens := &p.info, p.ksyms, p.funcLens
+		b.add(p)
 		if names == nil {
-			f, err := os.Open(filepath.Join(s.proc, "kallsyms"))
+			f, err := os.Open(filepath.Join(proc, "kallsyms"))
 			if err != nil {
-				return nil
+				return
 			}
 			names, err = objfile.ReadKallsyms(f, decode.NewBudget(decode.Limits{}))
 			f.Close()
 			if err != nil {
-				return nil
+				return
 			}
 		}
-		for i, addr := range addrs {
-			name, ok := bpfName(names, addr)
-			if !ok {
-				continue
-			}
-			if err := s.write(&perfdata.Ksymbol{Meta: meta(perfdata.RecordKsymbol, perfdata.CPUModeKernel), Addr: addr, Len: lens[i], Kind: ksymbolBPF, Name: name}); err != nil {
-				return err
+		for i, addr := range p.ksyms {
+			if name, ok := bpfName(names, addr); ok {
+				b.records = append(b.records, &perfdata.Ksymbol{Meta: meta(perfdata.RecordKsymbol, perfdata.CPUModeKernel), Addr: addr, Len: p.funcLens[i], Kind: ksymbolBPF, Name: name})
 			}
 		}
-		e := &perfdata.BPFEvent{Meta: meta(perfdata.RecordBPFEvent, perfdata.CPUModeKernel), Kind: bpfEventLoad, ProgID: info.id, Tag: info.tag}
-		if err := s.write(e); err != nil {
-			return err
-		}
+		b.records = append(b.records, &perfdata.BPFEvent{Meta: meta(perfdata.RecordBPFEvent, perfdata.CPUModeKernel), Kind: bpfEventLoad, ProgID: p.info.id, Tag: p.info.tag})
 	}
 }
 

@@ -2,7 +2,9 @@ package record
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/bits"
 	"os"
 	"path/filepath"
@@ -137,8 +139,11 @@ func (h Host) tracefs() string {
 		return h.Tracefs
 	}
 	dir := h.sys("kernel/tracing")
-	if _, err := os.Stat(filepath.Join(dir, "events")); err != nil {
-		dir = h.sys("kernel/debug/tracing")
+	if _, err := os.Stat(filepath.Join(dir, "events")); errors.Is(err, fs.ErrNotExist) {
+		old := h.sys("kernel/debug/tracing")
+		if _, err := os.Stat(old); err == nil {
+			return old
+		}
 	}
 	return dir
 }
@@ -173,7 +178,7 @@ type eventParser struct {
 }
 
 func (p *eventParser) errorf(format string, args ...any) error {
-	return fmt.Errorf("event %q: at %q: %s", p.all, p.rest, fmt.Sprintf(format, args...))
+	return fmt.Errorf("event %q: at %q: %w", p.all, p.rest, fmt.Errorf(format, args...))
 }
 
 func (p *eventParser) space() { p.rest = strings.TrimLeft(p.rest, " \t\n") }
@@ -293,7 +298,7 @@ func (p *eventParser) event(leader int) error {
 		what, mods, _ := strings.Cut(what, ":")
 		list, err := p.h.tracepoints(name, what)
 		if err != nil {
-			return p.errorf("%v", err)
+			return p.errorf("%w", err)
 		}
 		for _, e := range list {
 			add(e)
@@ -497,8 +502,11 @@ func (h Host) tracepoints(system, name string) ([]Event, error) {
 		return cmp.Or(cmp.Compare(as, bs), cmp.Compare(a.Config, b.Config))
 	})
 	if out == nil {
-		if _, err := os.ReadDir(dir); err != nil {
-			return nil, fmt.Errorf("tracepoint %s:%s: %v: mount tracefs there, and be root", system, name, err)
+		switch _, err := os.ReadDir(dir); {
+		case errors.Is(err, fs.ErrPermission):
+			return nil, fmt.Errorf("tracepoint %s:%s: %w: be root, or mount tracefs so that you may read it", system, name, err)
+		case err != nil:
+			return nil, fmt.Errorf("tracepoint %s:%s: %w: mount tracefs there", system, name, err)
 		}
 		return nil, fmt.Errorf("tracepoint %s:%s: there is none in %s", system, name, dir)
 	}

@@ -212,7 +212,7 @@ func (r *recorder) fallback(w *wanted, err error) (said string, ok bool) {
 				l.Name += sep + "u"
 			}
 		}
-		return "the kernel's part is not recorded: " + paranoidText(), true
+		return "the kernel's part is not recorded: " + paranoidText(1), true
 	case a.Flags.Precise() > 0 && (w.PreciseMax || w.Precise == 0):
 		a.Flags = a.Flags&^perfdata.FlagPreciseIP | perfdata.AttrFlags(a.Flags.Precise()-1)<<15
 		return "", true
@@ -243,10 +243,28 @@ func (r *recorder) fallback(w *wanted, err error) (said string, ok bool) {
 	return "", false
 }
 
-// paranoidText says why the kernel forbids something, and what would allow it.
-func paranoidText() string {
+// paranoidText says why the kernel forbids something, and what would allow it:
+// the level of kernel.perf_event_paranoid at which it does.
+func paranoidText(level int) string {
 	n, _ := sysctl("perf_event_paranoid")
-	return fmt.Sprintf("kernel.perf_event_paranoid is %d: sysctl kernel.perf_event_paranoid=1, or CAP_PERFMON, allows it", n)
+	if n <= level {
+		return "the process is another user's: CAP_PERFMON, or CAP_SYS_PTRACE, allows it"
+	}
+	return fmt.Sprintf("kernel.perf_event_paranoid is %d: sysctl kernel.perf_event_paranoid=%d, or CAP_PERFMON, allows it", n, level)
+}
+
+// paranoidLevel is the highest kernel.perf_event_paranoid at which an event may
+// be opened.
+func (r *recorder) paranoidLevel(w *wanted) int {
+	switch {
+	case w.Type == perfdata.TypeTracepoint && w.attr.SampleType&perfdata.SampleRaw != 0 && r.o.hasCPU():
+		return -1
+	case r.o.hasCPU():
+		return 0
+	case w.attr.Flags.Has(perfdata.FlagExcludeKernel):
+		return 2
+	}
+	return 1
 }
 
 // openAll opens the events on all targets. What the kernel refuses and can be
@@ -343,8 +361,12 @@ func (r *recorder) fewer() {
 
 // explain says why an event cannot be opened, and what helps.
 func (r *recorder) explain(w *wanted, err unix.Errno) error {
+	paranoid := paranoidText(r.paranoidLevel(w))
+	if r.o.hasCPU() && len(r.o.Cgroups) == 0 && !r.o.hasTask() {
+		paranoid += "; -u records processes of this user"
+	}
 	why := map[unix.Errno]string{
-		unix.EACCES: paranoidText(), unix.EPERM: paranoidText(),
+		unix.EACCES: paranoid, unix.EPERM: paranoid,
 		unix.ENOENT: "this machine has no such event", unix.ENODEV: "this machine has no such event",
 		unix.EOPNOTSUPP: "the PMU cannot sample it", unix.EBUSY: "another event has it for itself",
 		unix.EMFILE: "too many open files: raise ulimit -n", unix.ENOSPC: "more breakpoints or groups than the processor has",
@@ -748,6 +770,9 @@ func (r *recorder) run(ctx context.Context, out *os.File) error {
 	if !r.o.NoBuildID {
 		side = r.openSide()
 	}
+	if !r.o.NoBPF {
+		r.programs.collect("/proc")
+	}
 	if r.o.DropRights {
 		r.dropRights()
 	}
@@ -975,7 +1000,7 @@ func (r *recorder) targetRecords(index *perfdata.IDIndex) error {
 
 // synth returns what makes records of what there is already.
 func (r *recorder) synth() *synth {
-	s := &synth{proc: "/proc", attr: &r.list[0].attr, big: nativeBig, emit: r.file.emit, programs: &r.programs, tasksOnly: !r.o.Synth.has(SynthMaps), data: slices.ContainsFunc(r.o.Events, func(e Event) bool { return r.o.address(&e) }), namespaces: r.o.Namespaces}
+	s := &synth{proc: "/proc", attr: &r.list[0].attr, big: nativeBig, emit: r.file.emit, tasksOnly: !r.o.Synth.has(SynthMaps), data: slices.ContainsFunc(r.o.Events, func(e Event) bool { return r.o.address(&e) }), namespaces: r.o.Namespaces}
 	if r.ids != nil {
 		s.id = r.ids.of
 	}
@@ -990,8 +1015,8 @@ func (r *recorder) before() error {
 		return err
 	}
 	r.stats.KernelHidden = hidden && slices.ContainsFunc(r.list, func(w wanted) bool { return !w.added && !w.attr.Flags.Has(perfdata.FlagExcludeKernel) })
-	if !r.o.NoBPF {
-		if err := s.bpf(); err != nil {
+	for _, b := range r.programs.records {
+		if err := s.write(b); err != nil {
 			return err
 		}
 	}

@@ -14,9 +14,9 @@ import (
 
 // neededRights are the capabilities of which a recording has use once its
 // events are open: to end the command, to read files of others and what they
-// have mapped, the kernel's symbols and BPF programs.
+// have mapped, and the kernel's symbols.
 const neededRights = 1<<unix.CAP_KILL | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_SYSLOG |
-	1<<unix.CAP_PERFMON | 1<<unix.CAP_BPF | 1<<unix.CAP_CHECKPOINT_RESTORE
+	1<<unix.CAP_PERFMON | 1<<unix.CAP_CHECKPOINT_RESTORE
 
 // dropRights gives up all other capabilities, in all threads (REC-1). The
 // command has been started, and has what the user has.
@@ -44,6 +44,7 @@ func (r *recorder) dropRights() {
 	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&hdr)), uintptr(unsafe.Pointer(&want[0])), 0)
 	if errno == unix.ENOTSUP { // with cgo, which perfark is never built with but by go test -race
 		errno = 0
+		runtime.LockOSThread() // this one at least
 		if err := unix.Capset(&hdr, &want[0]); err != nil {
 			errors.As(err, &errno)
 		}

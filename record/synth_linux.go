@@ -33,7 +33,6 @@ type synth struct {
 	namespaces bool
 	noMaps     bool                     // for the process at hand
 	tasksOnly  bool                     // and for all
-	programs   *bpfPrograms             // gets the BPF programs that there are; nil: nobody asks
 	id         func(mapping) buildid.ID // "" if it cannot be had; nil: nobody asks
 }
 

@@ -46,6 +46,7 @@ func newRecorder(t *testing.T) *recorder {
 	perftest.NeedTool(t, "perf")
 	perftest.NeedTool(t, "gcc")
 	r := &recorder{TB: t, dir: t.TempDir()}
+	t.Setenv("HOME", r.dir) // copies of files go there
 	if err := os.Rename(perftest.CC(t, "burn", recordSource, "-O1", "-g", "-fno-omit-frame-pointer"), filepath.Join(r.dir, "burn")); err != nil {
 		t.Fatal(err)
 	}
@@ -521,7 +522,9 @@ func TestRecordRights(t *testing.T) {
 		code             int
 	}{
 		{"", "-e cpu-clock -- sleep 0.01", "the kernel's part is not recorded: kernel.perf_event_paranoid is 2", 0},
-		{"", "-e cpu-clock -a -- sleep 0.01", "CAP_PERFMON, allows it: permission denied", 1},
+		{"", "-e cpu-clock -a -- sleep 0.01", "kernel.perf_event_paranoid=0, or CAP_PERFMON, allows it; -u records processes of this user: permission denied", 1},
+		{"", "-e cpu-clock -p 1 -- sleep 0.01", "the process is another user's: CAP_PERFMON, or CAP_SYS_PTRACE, allows it: permission denied", 1},
+		{"", "-e sched:sched_switch -- sleep 0.01", "permission denied: be root", 1},
 		{"", "-e cpu-clock:u -m 64M -- sleep 0.01", "more may not be locked", 0},
 		{"ulimit -n 36;", "-e cpu-clock:u,task-clock:u,cpu-clock:u,task-clock:u,cpu-clock:u,task-clock:u,cpu-clock:u -- sleep 0.01", "ulimit -n", 0},
 	} {

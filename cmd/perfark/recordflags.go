@@ -2,7 +2,9 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -71,7 +73,10 @@ func parseEvents(args []eventArg) ([]record.Event, error) {
 	var out []record.Event
 	for _, arg := range args {
 		list, err := record.Host{}.ParseEvents(arg.text)
-		if err != nil {
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			return nil, err
+		case err != nil:
 			return nil, &exitError{exitUsage, err}
 		}
 		for i := range list {
