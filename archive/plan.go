@@ -59,6 +59,7 @@ type PlanOptions struct {
 	MaxObjectSize int64        // largest file to take, in bytes; 0 means no limit
 	Index         bool         // put in what is known of the addresses of the profile, see package index
 	Slim          bool         // leave out what this profile does not need of a file
+	SlimAgain     bool         // also of what is a slim copy: files of package redact have that mark
 	DebugInfo     DebugInfo
 	Vmlinux       bool          // take the kernel image too
 	VmlinuxFile   string        // the kernel image, if not to be looked for

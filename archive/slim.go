@@ -144,7 +144,7 @@ func (pl *Plan) slimPart(it *item, p *part, needs map[string]*need) {
 	if n != nil && n.all {
 		return
 	}
-	o := objfile.SlimOptions{AllCode: true, AllDebug: true, More: p.trace.spans()}
+	o := objfile.SlimOptions{AllCode: true, AllDebug: true, More: p.trace.spans(), Again: pl.o.SlimAgain}
 	if n != nil && it.kind == profile.KindFile {
 		o.AllCode = false
 		o.Code = n.code

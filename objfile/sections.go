@@ -105,4 +105,3 @@ func putWord(order binary.ByteOrder, b []byte, class, at64, at32 int, v uint64) 
 	}
 	order.PutUint32(b[at32:], uint32(v))
 }
-

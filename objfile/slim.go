@@ -61,6 +61,9 @@ type SlimOptions struct {
 	Addrs    []uint64
 	AllDebug bool
 
+	// Again makes a slim copy of a slim copy too.
+	Again bool
+
 	// More is kept as well where it lies in memory: what was read of data.
 	More []Span
 }
@@ -137,7 +140,7 @@ func (f *File) Slim(o SlimOptions) (*Slimming, error) {
 	switch {
 	case len(f.sections) == 0:
 		return nil, fmt.Errorf("%s: %w: no section headers", f.name, ErrNotSlim)
-	case f.slim:
+	case f.slim && !o.Again:
 		return nil, fmt.Errorf("%s: %w: it is slim already", f.name, ErrNotSlim)
 	}
 	s := slimmer{f: f, o: o}

@@ -3,7 +3,6 @@ package redact
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -27,9 +26,9 @@ type Redactor struct {
 
 	original map[string]string // redacted path → recorded path
 	tracing  *perfdata.Tracing
+	dec      *perfdata.Decoder
 
 	dropped map[string]int64
-	notes   []string
 	objects objectReports
 }
 
@@ -181,9 +180,11 @@ func (r *Redactor) texts(rec []byte, at place, do func(string, field) string) er
 	if !hasText(typ) && (typ != perfdata.RecordSample || r.tracing == nil) {
 		return nil
 	}
-	d := perfdata.NewDecoder(r.f)
-	d.Stream = at.stream
-	v, err := d.Decode(rec, at.off)
+	if r.dec == nil {
+		r.dec = perfdata.NewDecoder(r.f)
+	}
+	r.dec.Stream = at.stream
+	v, err := r.dec.Decode(rec, at.off)
 	if err != nil {
 		return nil // it will be left out
 	}
@@ -280,7 +281,6 @@ type Report struct {
 	Names   []Name         `json:"names"`             // in the order in which they were found
 	Dropped []Dropped      `json:"dropped,omitempty"` // sorted
 	Objects []ObjectReport `json:"objects,omitempty"` // files with names in them, sorted
-	Notes   []string       `json:"notes,omitempty"`
 }
 
 // A FieldReport is what became of the texts of a field.
@@ -315,7 +315,7 @@ type Dropped struct {
 // Report returns what was replaced until now. It holds the names themselves:
 // it is for the user alone.
 func (r *Redactor) Report() *Report {
-	rep := &Report{Fields: []FieldReport{}, Names: []Name{}, Notes: r.notes}
+	rep := &Report{Fields: []FieldReport{}, Names: []Name{}}
 	for _, f := range fieldOrder {
 		c, n := r.fields[f], r.bytes[f]
 		if c == nil && n == 0 {
@@ -344,12 +344,4 @@ func (r *Redactor) Report() *Report {
 	}
 	rep.Objects = r.objects.list()
 	return rep
-}
-
-// note adds a line to the report, once.
-func (r *Redactor) note(format string, args ...any) {
-	s := fmt.Sprintf(format, args...)
-	if !slices.Contains(r.notes, s) {
-		r.notes = append(r.notes, s)
-	}
 }

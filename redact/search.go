@@ -114,7 +114,10 @@ func (r *Redactor) SearchRecording(ctx context.Context, f *perfdata.File, raw io
 			if err != nil {
 				return out, err
 			}
-			out = append(out, found...)
+			for _, x := range found {
+				x.Where, x.Offset = fmt.Sprintf("the record at offset %#x", b.At(i)), b.At(i)
+				out = append(out, x)
+			}
 			i += size
 		}
 		b.Release()
@@ -124,7 +127,7 @@ func (r *Redactor) SearchRecording(ctx context.Context, f *perfdata.File, raw io
 
 // searchRecord looks for the names in a record, and in what follows it.
 func (r *Redactor) searchRecord(d *perfdata.Decoder, rec []byte, off int64, raw io.ReaderAt) ([]Found, error) {
-	where := fmt.Sprintf("record at offset %#x", off)
+	const where = "a record"
 	big := r.f.Header().Big
 	typ, _, _ := perfdata.RecordHeader(rec, big)
 	switch typ {

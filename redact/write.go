@@ -1,7 +1,6 @@
 package redact
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -286,29 +285,25 @@ const textNumber = 0x7878787878787878
 // is text: eight characters, which no address consists of, or fewer with a name
 // in them.
 func (r *Redactor) number(v uint64, big bool) (uint64, bool) {
-	if v == 0 || v>>63 != 0 {
-		return v, false // not ASCII
-	}
-	var buf [8]byte
-	order(big).PutUint64(buf[:], v)
-	b := buf[:]
-	if big {
-		b = bytes.TrimLeft(b, "\x00")
-	} else {
-		b = bytes.TrimRight(b, "\x00")
-	}
-	for _, c := range b {
-		if c < ' ' || c >= 0x7f {
+	n := 0
+	for x := v; x != 0; x >>= 8 {
+		if c := byte(x); c < ' ' || c >= 0x7f {
 			return v, false
 		}
+		n++
 	}
-	if len(b) == len(buf) {
+	switch {
+	case n == 8:
 		return textNumber, true
-	}
-	if len(b) < minStrong || r.dict.bytes(b) == 0 {
+	case n < minStrong:
 		return v, false
 	}
-	return order(big).Uint64(buf[:]), true
+	var b [8]byte
+	order(big).PutUint64(b[:], v)
+	if r.dict.bytes(b[:]) == 0 {
+		return v, false
+	}
+	return order(big).Uint64(b[:]), true
 }
 
 // rawText replaces a text in a field of a fixed size.

@@ -212,7 +212,7 @@ func (c *archiveCmd) plan(ctx context.Context, in *input, name string, o archive
 		o.Host.OS = c.hostOS()
 	}
 	if in.hidden != nil {
-		o.Host, o.OtherHost, o.Command, o.Index = nil, "", "perfark archive", false
+		o.Host, o.OtherHost, o.Command, o.Index, o.SlimAgain = nil, "", "perfark archive", false, true
 	}
 	m := c.meter("reading "+name, 0)
 	o.Progress = func(done, total int64, what string) { m.Set(what); m.At(done, total) }

@@ -507,9 +507,6 @@ func (c *redactCmd) printRest(w io.Writer, rep *redact.Report) {
 	for _, d := range rep.Dropped {
 		fmt.Fprintf(w, "%-18s %6d left out\n", escape.Name(d.What), d.Count)
 	}
-	for _, n := range rep.Notes {
-		fmt.Fprintf(w, "%s\n", escape.Name(n))
-	}
 }
 
 // shown is how many texts of a field a preview shows without -v.

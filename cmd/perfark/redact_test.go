@@ -125,6 +125,14 @@ func TestRedactBundle(t *testing.T) {
 	if a, b := report(in), report(out); a != b {
 		t.Errorf("the report of the redacted bundle\n%s\nwant\n%s", b, a)
 	}
+	small := filepath.Join(t.TempDir(), "slim.perfark")
+	if code, stdout, errs := runArgs(t, "", "redact", "-q", "--slim", "--allow-missing", in, small); code != 0 {
+		t.Fatalf("redact --slim: exit status %d\n%s%s", code, stdout, errs)
+	}
+	holds(t, "the slim bundle", plain(t, small), false, redactSecrets...)
+	if a, b := report(in), report(small); a != b {
+		t.Errorf("the report of the slim redacted bundle\n%s\nwant\n%s", b, a)
+	}
 	// Stock perf, and sections as others decompress them.
 	dir := t.TempDir()
 	if code, _, errs := runArgs(t, "", "unpack", "-q", "-C", filepath.Join(dir, ".debug"), "--data-dir", dir, out); code != 0 {
