@@ -357,6 +357,8 @@ func (p *printer) minWidth(k Key) int {
 		return 22
 	case Blocked:
 		return 10
+	case Addr:
+		return len("0x") + unresolvedWidth
 	}
 	if i := k.field(); i >= 0 {
 		return min(p.b.o.TraceFields[i].Width, maxWidth)

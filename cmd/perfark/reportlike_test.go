@@ -171,6 +171,39 @@ func likeDiff(got, want map[string]int) string {
 	return b.String()
 }
 
+// Every key is perf's, also where it alone decides the order.
+func TestReportKeysLikePerf(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs perf many times")
+	}
+	prog := perftest.CC(t, "keys", likeSource, "-O1", "-static")
+	data := perftest.Record(t, "-q", "-e", "cpu-clock:u,page-faults:u", "-F", "500", "-d", "-W", "--phys-data", "--data-page-size", "--code-page-size",
+		"--sample-cpu", "--all-cgroups", "--namespaces", prog)
+	home := t.TempDir()
+	lines := func(page string) []string {
+		var out []string
+		for line := range strings.Lines(page) {
+			if line = strings.TrimRight(line, " \n"); line != "" && !strings.HasPrefix(line, "# (Tip") {
+				out = append(out, line)
+			}
+		}
+		return out
+	}
+	check := func(keys string, flags ...string) {
+		for key := range strings.FieldsSeq(keys) {
+			args := append([]string{"report", "-i", data, "--no-inline", "-F", "sample," + key}, flags...)
+			_, out, errs := runArgs(t, "", append(args, "--no-pager")...)
+			want := lines(perftest.PerfIn(t, home, home, nil, append(args, "--stdio")...).Stdout)
+			if got := lines(out); len(got) < 8 || !slices.Equal(got, want) {
+				t.Errorf("%q:\n%s\nwant\n%s\n%s", args, strings.Join(got, "\n"), strings.Join(want, "\n"), errs)
+			}
+		}
+	}
+	check("pid comm dso sym cpu socket local_weight weight transaction symbol_size cgroup cgroup_id time code_page_size local_ins_lat ins_lat addr " +
+		"overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children period")
+	check("dso_daddr locked tlb mem snoop data_page_size blocked local_weight weight symbol_iaddr", "--mem-mode")
+}
+
 // Memory accesses, as far as software events have them.
 func TestReportMemoryLikePerf(t *testing.T) {
 	data := perftest.Record(t, "-q", "-e", "page-faults:u", "-c", "1", "-d", "-W", "true")
