@@ -207,7 +207,7 @@ func TestSoak(t *testing.T) {
 		return strings.Join(list, " ")
 	}
 	before := read()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end) && read() == before; {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end) && read() == before; {
 		time.Sleep(100 * time.Millisecond)
 	}
 	time.Sleep(time.Second)
