@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/perfark/perfark/archive"
 	"github.com/perfark/perfark/capture"
 	"github.com/perfark/perfark/internal/escape"
 )
@@ -157,6 +158,9 @@ func (c *captureCmd) runDir(ctx context.Context) error {
 		c.note("%s made, %d failed, %d skipped, %d missed", count(stats.Complete+stats.Partial, "bundle"), stats.Failed, stats.Skipped, stats.Missed)
 		patient.Store(true) // it was to be ended by a signal
 		return nil
+	}
+	if errors.Is(err, archive.ErrNoRoom) {
+		return hintf(err, "a larger --max-bytes than %v, or less with --slim, --debug-info none, --max-object-size SIZE", &d.maxBytes)
 	}
 	if err != nil {
 		return err
