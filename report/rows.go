@@ -664,51 +664,58 @@ func (b *builder) simple(members int) ([]step, bool) {
 	return rest, members == 1 && n > 0 && n <= 2
 }
 
-// sortSimple is sort for what simple accepts.
+// sortSimple is sort for what simple accepts: by one number at a time, as most
+// rows have small counts, and many the same.
 func (t *Table) sortSimple(rest []step) {
 	b := t.b
+	var by []func(row int32) uint64
+	for i := range len(b.plan) - len(rest) {
+		key := b.plan[i].key
+		by = append(by, func(row int32) uint64 { return ^t.count(int(row), key) }) // most first
+		if i == 0 && b.depth && key == OverheadChildren {
+			by = append(by, func(row int32) uint64 {
+				depth := t.depths[row]
+				if b.o.Graph.Order == ByCaller {
+					depth = -depth
+				}
+				return uint64(b.headTie[t.rows[row].head])<<32 | uint64(uint32(depth)^1<<31)
+			})
+		}
+	}
+	by = append(by, func(row int32) uint64 { // which is different for all
+		r := &t.rows[row]
+		head, tail := uint64(b.headTie[r.head]), uint64(b.tailTie[r.tail])
+		if len(rest) > 0 && rest[0].on == ofPlace {
+			return tail<<32 | head
+		}
+		return head<<32 | tail
+	})
 	type entry struct {
-		count [2]uint64 // most first
-		keys  uint64    // their place in the order of the keys
-		row   int32
-		head  int32 // and depth: with chains, after the first count
-		depth int32
+		key uint64
+		row int32
+	}
+	var sort func(list []entry, by []func(row int32) uint64)
+	sort = func(list []entry, by []func(row int32) uint64) {
+		for i := range list {
+			list[i].key = by[0](list[i].row)
+		}
+		parallelSort(list, b.workers, func(x, y entry) int { return cmp.Compare(x.key, y.key) })
+		for len(by) > 1 && len(list) > 0 {
+			n := 1
+			for n < len(list) && list[n].key == list[0].key {
+				n++
+			}
+			if n > 1 {
+				sort(list[:n], by[1:])
+			}
+			list = list[n:]
+		}
 	}
 	list := make([]entry, len(t.rows))
 	for i := range list {
-		e, r := &list[i], &t.rows[i]
-		e.row = int32(i)
-		for j := range min(2, len(b.plan)-len(rest)) {
-			e.count[j] = ^t.count(i, b.plan[j].key)
-		}
-		if b.depth && b.plan[0].key == OverheadChildren {
-			e.head, e.depth = b.headTie[r.head], t.depths[i]
-			if b.o.Graph.Order == ByCaller {
-				e.depth = -e.depth
-			}
-		}
-		head, tail := uint64(b.headTie[r.head]), uint64(b.tailTie[r.tail])
-		if len(rest) > 0 && rest[0].on == ofPlace {
-			e.keys = tail<<32 | head
-		} else {
-			e.keys = head<<32 | tail
-		}
+		list[i].row = int32(i)
 	}
-	parallelSort(list, b.workers, func(x, y entry) int {
-		if x.count[0] != y.count[0] {
-			return cmp.Compare(x.count[0], y.count[0])
-		}
-		if x.head != y.head {
-			return cmp.Compare(x.head, y.head)
-		}
-		if x.depth != y.depth {
-			return cmp.Compare(x.depth, y.depth)
-		}
-		if x.count[1] != y.count[1] {
-			return cmp.Compare(x.count[1], y.count[1])
-		}
-		return cmp.Compare(x.keys, y.keys)
-	})
+	sort(list, by)
 	for i := range list {
 		t.order[i] = list[i].row
 	}
