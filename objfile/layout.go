@@ -33,3 +33,43 @@ func (f *File) FileOffset(addr uint64) (off uint64, ok bool) {
 	}
 	return addr - p.vaddr + p.off, true
 }
+
+// A LoadedSection is a code section of a relocatable file, in the space Loaded.
+type LoadedSection struct {
+	Name string
+	Addr uint64 // where it begins
+	Off  uint64 // in the file
+	Size uint64 // in bytes
+}
+
+// LoadedSection returns the section of a relocatable file that holds an
+// address in the space Loaded.
+func (f *File) LoadedSection(addr uint64) (LoadedSection, bool) {
+	for i, at := range f.layout() {
+		if s := &f.sections[i]; addr >= at && addr-at < s.size && s.typ != shtNobits {
+			return LoadedSection{s.name, at, s.off, s.size}, true
+		}
+	}
+	return LoadedSection{}, false
+}
+
+// Bits returns the width of the addresses of programs for a machine: 32 or 64.
+func (m Machine) Bits() int {
+	switch m {
+	case Machine386, MachineARM, MachineMIPS, MachinePPC, MachineSPARC, MachineXtensa:
+		return 32
+	}
+	return 64
+}
+
+// SectionAt returns the name of the section of code that holds an offset in
+// the file; "" if there is none.
+func (f *File) SectionAt(off uint64) string {
+	for i := range f.sections {
+		s := &f.sections[i]
+		if s.flags&(shfAlloc|shfExec) == shfAlloc|shfExec && s.typ != shtNobits && off >= s.off && off-s.off < s.size {
+			return s.name
+		}
+	}
+	return ""
+}

@@ -10,3 +10,15 @@ func (r Reason) lineHint(object, missing string) string {
 	}
 	return r.hint(object)
 }
+
+// textHint returns what would give an object its machine code; "" if nothing
+// would.
+func (r Reason) textHint(object string) string {
+	switch r {
+	case NoVmlinux:
+		return "perfark buildid-cache -a vmlinux, which is in the debug package of this kernel"
+	case NoJITCode, NoJITDump:
+		return "have the runtime write a jitdump file, and record with perf record -k mono"
+	}
+	return r.hint(object)
+}

@@ -42,6 +42,11 @@ const (
 	NotCode      Reason = "the mapping is not of a file with code"
 	NotPermitted Reason = "the file may not be read"
 
+	// Why there is no machine code.
+	NoVmlinux Reason = "no vmlinux of this kernel, or file of this module, was found"
+	NoJITCode Reason = "no code bytes were recorded for it: code made at run time, known by a perf map alone"
+	NoBPFCode Reason = "no code bytes were recorded for it: a BPF program"
+
 	// Why there are no lines and no inlined functions.
 	NoDebugInfo Reason = "no debug information"
 	NoLineTable Reason = "debug information without source lines"

@@ -35,6 +35,7 @@ var commands = []func(*app) *cobra.Command{
 	newBuildIDListCmd,
 	newBuildIDCacheCmd,
 	newReportCmd,
+	newAnnotateCmd,
 	newDoctorCmd,
 	newScriptCmd,
 	newHeaderCmd,

@@ -1,0 +1,73 @@
+package annotate
+
+import (
+	"fmt"
+	"strings"
+)
+
+// precedingLines is how many source lines objdump shows before one that it
+// comes to, if they were not shown yet.
+const precedingLines = 5
+
+// A sourceWalk knows which source lines of a function were shown.
+type sourceWalk struct {
+	lines   func(file string) []string // of a source file; nil if there is none
+	printed map[string]int             // by file: the last line shown
+	last    map[string]int             // by file: the line where the code was last
+	fn      string
+	file    string
+	line    int
+}
+
+func newSourceWalk(lines func(file string) []string) *sourceWalk {
+	return &sourceWalk{lines: lines, printed: map[string]int{}, last: map[string]int{}}
+}
+
+// A sourceLine is what stands between instructions.
+type sourceLine struct {
+	text   string
+	number int  // of a source line; 0: another
+	place  bool // "FILE:LINE", not a line of source
+}
+
+// next returns what objdump -S -l prints before an instruction whose frames
+// are given: the function and the place if they changed, and the source that
+// leads to there.
+func (w *sourceWalk) next(frames []Frame) []sourceLine {
+	if len(frames) == 0 {
+		return nil
+	}
+	f := frames[0]
+	if f.Line == 0 && f.Func == w.fn {
+		return nil
+	}
+	var out []sourceLine
+	if f.Func != "" && f.Func != w.fn {
+		out = append(out, sourceLine{text: strings.TrimSuffix(f.Func, "()") + "():"})
+		w.fn, w.file, w.line = f.Func, "", 0
+	}
+	if f.Line == 0 || f.File == "" || f.File == w.file && f.Line == w.line {
+		return out
+	}
+	w.file, w.line = f.File, f.Line
+	out = append(out, sourceLine{text: fmt.Sprintf("%s:%d", f.File, f.Line), number: f.Line, place: true})
+	if w.last[f.File] == f.Line {
+		return out
+	}
+	text := w.lines(f.File)
+	from := f.Line - precedingLines
+	if from < 1 {
+		from = 1
+	}
+	if shown := w.printed[f.File]; shown >= from {
+		if from = shown + 1; shown >= f.Line {
+			from = f.Line
+		}
+	}
+	for n := from; n <= f.Line && n <= len(text); n++ {
+		out = append(out, sourceLine{text: text[n-1], number: n})
+	}
+	w.printed[f.File] = max(w.printed[f.File], f.Line)
+	w.last[f.File] = f.Line
+	return out
+}

@@ -1,0 +1,225 @@
+package symbol
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/perfark/perfark/internal/decode"
+	"github.com/perfark/perfark/objfile"
+	"github.com/perfark/perfark/profile"
+	"github.com/perfark/perfark/store"
+)
+
+// Text is the machine code of an object.
+type Text struct {
+	Machine    objfile.Machine
+	Bits       int  // 32 or 64
+	Big        bool // the most significant byte comes first
+	Origin     string
+	Unverified bool // nothing but its path ties the file to the recording
+	Slim       bool // code of functions without samples is not there
+
+	code io.ReaderAt
+	off  func(addr uint64) (off, size uint64, ok bool) // place in code, and how much follows
+	link func(addr uint64) (uint64, bool)
+	back func(link uint64) (uint64, bool)
+	name func(addr uint64) string
+	done func()
+}
+
+// A TextError says why there is no machine code of an object.
+type TextError struct {
+	Object string // its path
+	Reason Reason
+	Detail string // particulars; "" if there are none
+	Hint   string // what would help; "" if nothing would
+}
+
+func (e *TextError) Error() string {
+	if e.Detail != "" {
+		return fmt.Sprintf("%s: %s (%s)", e.Object, e.Reason, e.Detail)
+	}
+	return e.Object + ": " + string(e.Reason)
+}
+
+// OpenText opens the machine code of an object of a profile: of a program the
+// file that was mapped, of the kernel its vmlinux, of code made at run time
+// its jitdump. No file with another Build ID than the recorded one is used.
+// The error is a *TextError.
+func OpenText(ctx context.Context, p *profile.Profile, object int32, o Options) (*Text, error) {
+	r := &resolver{p: p, o: o, kernels: map[int32]*kernel{}}
+	obj := &p.Objects[object]
+	fail := func(reason Reason, detail string) error {
+		return &TextError{Object: obj.Path, Reason: reason, Detail: detail, Hint: reason.textHint(obj.Path)}
+	}
+	switch obj.Kind {
+	case profile.KindJIT:
+		t, err := r.jitText(ctx, obj)
+		if err != nil {
+			why, detail := reason(err, obj)
+			if why == NotFound || why == NoBuildID {
+				why = NoJITDump
+			}
+			return nil, fail(why, detail)
+		}
+		return t, nil
+	case profile.KindPerfMap:
+		return nil, fail(NoJITCode, "")
+	case profile.KindBPF:
+		return nil, fail(NoBPFCode, "")
+	case profile.KindSpecial, profile.KindUnnamed:
+		return nil, fail(NotCode, "")
+	}
+	f, sf, err := r.open(ctx, key(obj, textKind(obj)), decode.NewBudget(o.Limits))
+	if err != nil {
+		why, detail := reason(err, obj)
+		if (why == NotFound || why == NoBuildID) && obj.Kind != profile.KindFile {
+			why = NoVmlinux
+		}
+		return nil, fail(why, detail)
+	}
+	t := &Text{
+		Machine: f.Machine(), Bits: f.Class(), Big: f.Big(), Origin: sf.Origin, Unverified: sf.Unverified, Slim: f.IsSlim(),
+		code: sf, done: func() { closeFile(sf) },
+	}
+	t.name = func(addr uint64) string {
+		off, _, ok := t.off(addr)
+		if !ok {
+			return ""
+		}
+		return f.SectionAt(off)
+	}
+	switch {
+	case f.DebugOnly():
+		err = objfile.ErrNoRuntime
+	case obj.Kind == profile.KindKernel || obj.Kind == profile.KindGuestKernel:
+		err = r.kernelText(ctx, t, f, obj)
+	case f.Type() == objfile.TypeRel && obj.Kind == profile.KindModule:
+		t.moduleText(f, obj.Start)
+	default:
+		size := uint64(max(sf.Size, 0))
+		t.off = func(addr uint64) (uint64, uint64, bool) { return addr, size - min(addr, size), addr < size }
+		t.link, t.back = f.Address, f.FileOffset
+	}
+	if err != nil {
+		t.Close()
+		why, detail := reason(err, obj)
+		return nil, fail(why, detail)
+	}
+	return t, nil
+}
+
+// textKind returns the kind of the file with the code of obj.
+func textKind(obj *profile.Object) store.Kind {
+	if obj.Kind == profile.KindVDSO {
+		return store.VDSO
+	}
+	return store.ELF
+}
+
+// jitText opens the code in a jitdump, in which addresses are places.
+func (r *resolver) jitText(ctx context.Context, obj *profile.Object) (*Text, error) {
+	sf, err := r.get(ctx, key(obj, store.JITDump))
+	if err != nil {
+		return nil, err
+	}
+	d, err := objfile.ReadJITDump(sf, sf.Size, decode.NewBudget(r.o.Limits))
+	if err != nil {
+		closeFile(sf)
+		return nil, err
+	}
+	run := func(off uint64) (uint64, bool) {
+		i, ok := d.Find(off)
+		if !ok {
+			return 0, false
+		}
+		return d.Code[i].Addr + off - uint64(d.Code[i].Off), true
+	}
+	return &Text{
+		Machine: d.Machine, Bits: d.Machine.Bits(), Big: d.Big, Origin: sf.Origin, code: sf,
+		off: func(addr uint64) (uint64, uint64, bool) {
+			i, ok := d.Find(addr)
+			if !ok {
+				return 0, 0, false
+			}
+			s := d.Sym(i)
+			return addr, s.End - addr, true
+		},
+		link: run,
+		back: func(uint64) (uint64, bool) { return 0, false }, // which of the pieces at one address is not known
+		done: func() { closeFile(sf) },
+	}, nil
+}
+
+// kernelText makes t the code of a vmlinux, which was moved when it started.
+func (r *resolver) kernelText(ctx context.Context, t *Text, f *objfile.File, obj *profile.Object) error {
+	tab, err := f.Symbols(objfile.SymbolOptions{Space: objfile.Addresses})
+	if err != nil {
+		return err
+	}
+	shift, ok := r.imageShift(ctx, obj, tab)
+	if !ok {
+		return errors.New("nothing says where the kernel was loaded")
+	}
+	t.link = func(addr uint64) (uint64, bool) { return addr + shift, true }
+	t.back = func(link uint64) (uint64, bool) { return link - shift, true }
+	t.off = func(addr uint64) (uint64, uint64, bool) {
+		off, ok := f.FileOffset(addr + shift)
+		return off, uint64(max(f.Size(), 0)) - min(off, uint64(max(f.Size(), 0))), ok
+	}
+	return nil
+}
+
+// moduleText makes t the code of a kernel module, which is in a relocatable
+// file: objdump counts in each section from 0.
+func (t *Text) moduleText(f *objfile.File, start uint64) {
+	t.off = func(addr uint64) (uint64, uint64, bool) {
+		s, ok := f.LoadedSection(addr - start)
+		return s.Off + (addr - start - s.Addr), s.Size - (addr - start - s.Addr), ok
+	}
+	t.link = func(addr uint64) (uint64, bool) {
+		s, ok := f.LoadedSection(addr - start)
+		return addr - start - s.Addr, ok
+	}
+	t.back = func(uint64) (uint64, bool) { return 0, false } // calls are relocations
+}
+
+// Read reads the code at an address, in the space of Location.Addr. It returns
+// less than buf holds where the code ends; none if there is none.
+func (t *Text) Read(addr uint64, buf []byte) (int, error) {
+	off, size, ok := t.off(addr)
+	if !ok {
+		return 0, fmt.Errorf("%s: no code at 0x%x: %w", t.Origin, addr, fs.ErrNotExist)
+	}
+	n, err := t.code.ReadAt(buf[:min(uint64(len(buf)), size)], int64(off))
+	if err == io.EOF {
+		err = nil
+	}
+	return n, err
+}
+
+// Address returns the address that a place has in the file as it was linked,
+// which is what objdump prints.
+func (t *Text) Address(addr uint64) (uint64, bool) { return t.link(addr) }
+
+// Location is the inverse of Address, as far as it is known.
+func (t *Text) Location(link uint64) (uint64, bool) { return t.back(link) }
+
+// Section returns the name of the section with the code at an address; "" if
+// there is none.
+func (t *Text) Section(addr uint64) string {
+	if t.name == nil {
+		return ""
+	}
+	return t.name(addr)
+}
+
+// Close closes the file of the code.
+func (t *Text) Close() {
+	if t.done != nil {
+		t.done()
+	}
+}
