@@ -308,6 +308,10 @@ func KernelMaps(proc, sys string) ([]KernelMap, error) {
 	defer f.Close()
 	sc := bufio.NewScanner(f)
 	for sc.Scan() {
+		// Of a hundred thousand lines three are of interest.
+		if !bytes.HasSuffix(sc.Bytes(), []byte("text")) {
+			continue
+		}
 		fields := bytes.Fields(sc.Bytes())
 		if len(fields) != 3 {
 			continue // of a module

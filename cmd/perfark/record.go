@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -236,6 +237,8 @@ func (c *recordCmd) run(ctx context.Context) error {
 	}
 	c.copies()
 	out.rights()
+	// A recorder has little that is garbage, and should not look for it.
+	defer debug.SetGCPercent(debug.SetGCPercent(200))
 	// The file has to be completed, however long that takes; the second signal
 	// ends the process in any case.
 	patient.Store(true)
