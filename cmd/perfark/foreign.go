@@ -49,7 +49,6 @@ var reportForeign = []foreignFlag{
 	{"show-ref-call-graph", "", noValue, "perfark shows each event with its own call chains"},
 	{"source", "", noValue, ""},
 	{"stitch-lbr", "", noValue, noStitching},
-	{"threads", "T", noValue, "perfark does not show counters by thread; -s tid shows samples by thread"},
 	{"total-cycles", "", noValue, "perfark does not add up cycles by block; -b -s symbol_from,symbol_to,cycles shows those of branches"},
 	{"tui", "", noValue, noBrowser},
 }

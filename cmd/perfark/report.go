@@ -52,6 +52,7 @@ type reportCmd struct {
 	info           bool
 	stats          bool
 	tasks, mmaps   bool
+	threads        bool
 	group          bool
 	skipEmpty      bool
 	fullSource     bool
@@ -156,6 +157,7 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	fs.BoolVar(&c.stats, "stats", false, "count the records of the recording by type")
 	fs.BoolVar(&c.tasks, "tasks", false, "print the tree of the threads")
 	fs.BoolVar(&c.mmaps, "mmaps", false, "print the tree of the threads, and what they mapped")
+	fs.BoolVarP(&c.threads, "threads", "T", false, "print what threads counted, behind the page (of perf record -s)")
 	addJobsFlag(cmd, &c.workers)
 	addForeignFlags(fs, reportForeign)
 	completeFlags(cmd, map[string]func() []string{
@@ -240,6 +242,11 @@ func (c *reportCmd) report(ctx context.Context, in *input, o report.Options, so 
 	}
 	if err := c.print(in, res, out, r.Tables()); err != nil {
 		return err
+	}
+	if c.threads && !c.json {
+		if err := c.printThreads(ctx, in); err != nil {
+			return err
+		}
 	}
 	c.stdout.Flush()
 	c.explain(in, res, out)

@@ -390,3 +390,41 @@ func TestReportTraceFieldsLikePerf(t *testing.T) {
 		t.Errorf("%d totals, want 2:\n%s", n, out)
 	}
 }
+
+// What threads counted stands behind the page.
+func TestReportThreadsLikePerf(t *testing.T) {
+	data := perftest.Record(t, "-q", "-s", "-e", "cpu-clock:u,page-faults:u", perftest.CC(t, "counted", threadsSource, "-O1", "-lpthread"))
+	home := t.TempDir()
+	last := func(page string) string { return page[max(strings.LastIndex(page, "\n#"), 0):] }
+	for _, args := range [][]string{{"-T"}, {"--threads", "-q", "-s", "dso"}} {
+		args = append([]string{"report", "-i", data}, args...)
+		_, out, errs := runArgs(t, "", append(args, "--no-pager")...)
+		want := last(perftest.PerfIn(t, home, home, nil, append(args, "--stdio")...).Stdout)
+		if got := last(out); strings.Count(got, "\n") < 3 || got != want {
+			t.Errorf("%q: %s\nwant%s\n%s", args, got, want, errs)
+		}
+	}
+}
+
+// READ records of two processors are added up, and in the order of time.
+func TestReportThreads(t *testing.T) {
+	const text = `event cpu-clock read=ID ids=7 inherit_stat
+event page-faults config=2 read=ID ids=8 inherit_stat
+sample ip=0x400123 pid=1 tid=1 time=1
+read pid=1 tid=22 read=5/7 time=9
+read pid=1 tid=3 read=1/7 time=5
+read pid=1 tid=22 read=6/7 time=6
+read pid=1 tid=3 ev=1 read=12345/8 time=5
+`
+	const want = `
+# PID  TID  cpu-clock:HG  page-faults:HG
+    1    3             1           12345
+    1   22            11               0
+`
+	perftest.Orders(t, text, func(t *testing.T, data []byte) {
+		_, out, errs := runArgs(t, string(data), "report", "-i", "-", "-T", "--no-pager")
+		if !strings.HasSuffix(out, want) {
+			t.Errorf("%s%s\nwant%s", out, errs, want)
+		}
+	})
+}

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/perfark/perfark/internal/escape"
 	"github.com/perfark/perfark/perfdata"
@@ -88,4 +92,78 @@ func lostSamples(ctx context.Context, in *input) ([]uint64, error) {
 		}
 	})
 	return lost, err
+}
+
+// A counted is what a thread counted while it ran.
+type counted struct {
+	time     uint64 // ns, of the first record of it
+	pid, tid int32
+	values   []uint64 // by event
+}
+
+// printThreads prints what threads counted, as perf report -T does: the READ
+// records that the kernel wrote when they ended, added up over the processors.
+func (c *reportCmd) printThreads(ctx context.Context, in *input) error {
+	var list []*counted
+	of := make(map[[2]int32]*counted)
+	events := in.Events()
+	seen := make([]bool, len(events))
+	d := perfdata.NewDecoder(in.File)
+	err := session.EachRecord(ctx, in.File, func(typ perfdata.Type, rec []byte, at int64) {
+		if typ != perfdata.RecordRead {
+			return
+		}
+		r, err := d.Decode(rec, at)
+		x, ok := r.(*perfdata.Read)
+		if err != nil || !ok || x.Event < 0 || x.Event >= len(events) || len(x.Values) == 0 {
+			return
+		}
+		id := [2]int32{x.TaskPID, x.TaskTID}
+		if of[id] == nil {
+			of[id] = &counted{x.Time, x.TaskPID, x.TaskTID, make([]uint64, len(events))}
+			list = append(list, of[id])
+		}
+		of[id].time = min(of[id].time, x.Time)
+		of[id].values[x.Event] += x.Values[0].Value
+		seen[x.Event] = true
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(list, func(a, b *counted) int { return cmp.Compare(a.time, b.time) })
+	rows := [][]string{{"PID", "TID"}}
+	for i, e := range events {
+		if seen[i] {
+			rows[0] = append(rows[0], escape.Name(e.Name))
+		}
+	}
+	for _, x := range list {
+		row := []string{strconv.Itoa(int(x.pid)), strconv.Itoa(int(x.tid))}
+		for i, v := range x.values {
+			if seen[i] {
+				row = append(row, strconv.FormatUint(v, 10))
+			}
+		}
+		rows = append(rows, row)
+	}
+	width := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			width[i] = max(width[i], len(cell))
+		}
+	}
+	for n, row := range rows {
+		line := "  "
+		if n == 0 {
+			line = "# "
+		}
+		for i, cell := range row {
+			if i > 0 {
+				line += "  "
+			}
+			line += strings.Repeat(" ", width[i]-len(cell)) + cell
+		}
+		fmt.Fprintln(c.stdout, line)
+	}
+	return nil
 }
