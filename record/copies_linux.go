@@ -152,9 +152,11 @@ func (k *keeper) offer(m mapping, id buildid.ID, f *store.File, st *unix.Stat_t,
 		f.Close()
 		return nil
 	}
-	if x != nil && x.held != nil { // the number of an inode that is gone was used again
-		x.held.Close()
-		k.spare++
+	if x != nil { // it was written over, or is gone, and the number of its inode was used again
+		if x.state != keptDone {
+			k.stats.leave(x.name, x.id, errWritten.Error())
+		}
+		k.release(x)
 	}
 	x = &kept{name: m.name, id: id, at: at, mtime: st.Mtim, size: st.Size}
 	x.seen(m)
@@ -397,7 +399,7 @@ func (k *keeper) check(x *kept) {
 	}
 	if x.state == keptWatched && same() {
 		x.state = keptDone
-		k.stats.leave(x.name, x.id, "it was written to meanwhile: what it was before is gone")
+		k.stats.leave(x.name, x.id, errWritten.Error())
 		k.release(x)
 		return
 	}
@@ -435,6 +437,9 @@ func (k *keeper) still(x *kept, st *unix.Stat_t) bool {
 	return true
 }
 
+// errWritten says that a file has other bytes than when it was mapped.
+var errWritten = errors.New("it was written to meanwhile: what it was before is gone")
+
 // errUnmapped says that a file cannot be had any more.
 var errUnmapped = errors.New("it was replaced or deleted meanwhile, and no process has it mapped any more")
 
@@ -449,7 +454,7 @@ func (k *keeper) reopen(x *kept) (*store.File, error) {
 			return x.held, nil
 		}
 		k.release(x)
-		return nil, errors.New("it was written to meanwhile: what it was before is gone")
+		return nil, errWritten
 	}
 	t := identities{proc: k.proc}
 	for _, m := range slices.Backward(x.maps) {

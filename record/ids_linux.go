@@ -23,6 +23,7 @@ type mapping struct {
 	maj, min   uint32
 	ino, gen   uint64
 	name       string
+	at         int64 // ns of the wall clock; 0 if it is not known
 }
 
 // identities finds the Build IDs of mapped files while they are mapped. It is
@@ -72,6 +73,7 @@ type fileKey struct {
 // of returns the Build ID of what is mapped, as it was when it was mapped: "" if
 // there is none, or it cannot be read.
 func (t *identities) of(m mapping) buildid.ID {
+	m.at = 0
 	t.mu.Lock()
 	e, ok := t.early[m]
 	if e.n--; ok {
@@ -99,6 +101,7 @@ func (t *identities) sight(m mapping, seen map[fileKey]buildid.ID) {
 			seen[key] = id
 		}
 	}
+	m.at = 0
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.early == nil || t.earlyBytes > mostEarly {
@@ -239,6 +242,15 @@ func (m *mapping) is(st *unix.Stat_t) bool {
 	return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Ino == m.ino && unix.Major(st.Dev) == m.maj && unix.Minor(st.Dev) == m.min
 }
 
+// then reports whether a file with the inode of m is the one that was mapped, as
+// it was: its number was not used again since, and nobody wrote to it.
+func (m *mapping) then(f *store.File, st *unix.Stat_t) bool {
+	if gen := f.Generation(); m.gen != 0 && gen != 0 && gen != uint32(m.gen) {
+		return false
+	}
+	return m.at == 0 || st.Mtim.Nano() <= m.at
+}
+
 // ways are the ways to what a process has mapped: the mapping itself, where we
 // may use it; its program; the name as it sees it.
 func (t *identities) ways(p *store.Process, m *mapping) []func() (*store.File, error) {
@@ -261,7 +273,7 @@ func (t *identities) open(m *mapping) (*store.File, error) {
 				continue
 			}
 			st, _, err := f.Stat()
-			if err == nil && (m.is(&st) || i == 0 && t.named(p, m, &st)) && p.Same() == nil {
+			if err == nil && (m.is(&st) || i == 0 && t.named(p, m, &st)) && m.then(f, &st) && p.Same() == nil {
 				return f, nil
 			}
 			f.Close()
@@ -271,7 +283,7 @@ func (t *identities) open(m *mapping) (*store.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if st, _, err := f.Stat(); err != nil || !m.is(&st) {
+	if st, _, err := f.Stat(); err != nil || !m.is(&st) || !m.then(f, &st) {
 		f.Close()
 		return nil, fs.ErrNotExist
 	}

@@ -24,6 +24,7 @@ import (
 type side struct {
 	ids   *identities
 	seen  map[fileKey]buildid.ID // since it was woken
+	timed bool                   // records have the time of the wall clock
 	rings []*ring
 	fds   []int
 	epoll int
@@ -56,12 +57,17 @@ func (r *recorder) openSide() *side {
 	if !r.o.hasCPU() && !r.o.hasTask() {
 		a.Flags |= perfdata.FlagDisabled | perfdata.FlagEnableOnExec
 	}
-	s := &side{epoll: -1, stop: -1}
-	if err := s.open(&a, r.tids, r.cpus); err != nil {
+	timed := a
+	timed.Flags |= perfdata.FlagSampleIDAll | perfdata.FlagUseClockID
+	timed.SampleType, timed.ClockID = perfdata.SampleTime, unix.CLOCK_REALTIME
+	for i, a := range []*perfdata.Attr{&timed, &a} {
+		s := &side{epoll: -1, stop: -1, timed: i == 0}
+		if s.open(a, r.tids, r.cpus) == nil {
+			return s
+		}
 		s.close()
-		return nil
 	}
-	return s
+	return nil
 }
 
 func (s *side) open(a *perfdata.Attr, tids, cpus []int) (err error) {
@@ -187,7 +193,11 @@ func (s *side) take(first, second []byte) error {
 			continue
 		}
 		if name, _, ok := bytes.Cut(rec[mmapName:], []byte{0}); ok {
-			s.ids.sight(mapped(rec, string(name)), s.seen)
+			m := mapped(rec, string(name))
+			if s.timed {
+				m.at = int64(binary.NativeEndian.Uint64(rec[size-8:]))
+			}
+			s.ids.sight(m, s.seen)
 		}
 	}
 	return nil

@@ -160,6 +160,10 @@ func (f *File) Stat() (st unix.Stat_t, fsType int64, err error) {
 	return st, int64(sfs.Type), nil
 }
 
+// Generation returns the generation of the file's inode, whose number may have
+// been that of another file before; 0 if it is not known.
+func (f *File) Generation() uint32 { return generation(f) }
+
 // DescriptorPath returns a path that leads to the file of f as long as it is
 // open; "" if it came from none.
 func (f *File) DescriptorPath() string {

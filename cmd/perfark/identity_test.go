@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -200,6 +202,77 @@ func TestIdentityDeletedBefore(t *testing.T) {
 	w.kill(pid)
 	if page, p := w.elsewhere(data); !strings.Contains(page, "[.] hot_leaf") || len(p.Missing) > 0 {
 		t.Errorf("missing %v\n%s\n%s", p.Missing, page, stderr)
+	}
+}
+
+// REC-5: a program that is replaced again and again, and runs each time, has the
+// names of each; one that is written over has no name of another, and the
+// recorder says which are gone.
+func TestIdentityReplacedOften(t *testing.T) {
+	const n = 8
+	all := newWitness(t)
+	for i := range n {
+		all.cc(fmt.Sprintf("p%d", i), strings.ReplaceAll(spinSource, "hot_leaf", fmt.Sprintf("hot_leaf%d", i)))
+	}
+	for how, replace := range map[string]string{"moved": "cp p$i new; mv new x", "written over": "cat p$i > x; chmod +x x"} {
+		t.Run(how, func(t *testing.T) {
+			w := newWitness(t)
+			w.sh("cp " + all.dir + "/* .")
+			data, stderr := w.watch("--", "sh", "-c", fmt.Sprintf("for i in $(seq 0 %d); do %s; ./x 50000000; done", n-1, replace))
+			_, p := w.elsewhere(data)
+			bundle := filepath.Join(t.TempDir(), "b.perfark")
+			w.pack(data, "--all", "--allow-missing", "-o", bundle)
+			r := w.hidden([]string{w.dir, w.home}, w.bin, "script", "-i", bundle, "-F", "comm,pid,ip,sym")
+			var pids []string
+			named := map[int]bool{}
+			for line := range strings.Lines(r.Stdout) {
+				f := strings.Fields(line)
+				if len(f) < 4 || f[0] != "x" {
+					continue
+				}
+				if !slices.Contains(pids, f[1]) {
+					pids = append(pids, f[1])
+				}
+				i := slices.Index(pids, f[1])
+				if strings.HasPrefix(f[3], "hot_leaf") {
+					named[i] = true
+					if f[3] != fmt.Sprintf("hot_leaf%d", i) {
+						t.Fatalf("program %d: %s\n%s", i, f[3], stderr)
+					}
+				}
+			}
+			// Some are gone before they can be looked at if the machine is busy.
+			if how == "moved" && (len(pids) != n || len(named) < n/2) || how != "moved" && (len(named) > 1 || !strings.Contains(stderr, "it was written to meanwhile")) {
+				t.Errorf("%d programs, %d have names; missing %v: %s\n%.1000s%s", len(pids), len(named), p.Missing, stderr, r.Stdout, r.Stderr)
+			}
+		})
+	}
+}
+
+// Without rights, a user's own program that was deleted is kept too.
+func TestIdentityUser(t *testing.T) {
+	w := newWitness(t)
+	perftest.NeedTool(t, "setpriv")
+	w.cc("spin", spinSource)
+	dir, err := os.MkdirTemp("", "perfark")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.sh("cp " + self + " " + dir + "/perfark; cp spin " + dir + "; chmod 755 " + dir + "/*; chown -R 65534 " + dir)
+	r := perftest.Run(t, dir, []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}, nil, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+		"./perfark", "record", "-e", "cpu-clock", "-F", "999", "-o", "perf.data", "--", "sh", "-c", "./spin 100000000 & sleep 0.1; rm spin; wait")
+	if r.Code != 0 {
+		t.Skipf("NOTICE: users may not record here: %s", r.Stderr)
+	}
+	r = perftest.Run(t, dir, []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}, nil, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+		"./perfark", "report", "-i", "perf.data", "--stdio", "-g", "none")
+	if r.Code != 0 || !strings.Contains(r.Stdout, "[.] hot_leaf") {
+		t.Errorf("exit status %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }
 

@@ -29,7 +29,7 @@ const leftShown = 5
 func (c *recordCmd) kept(st *record.Stats) {
 	s := &st.Copies
 	if s.Files > 0 {
-		c.verbosef("%s that will not be where they were: copied to %s, %s", count(s.Files, "file"), c.o.Copies.Dir, bytesText(s.Bytes))
+		c.verbosef("copied to %s, as it will not be there later: %s, %s", c.o.Copies.Dir, count(s.Files, "file"), bytesText(s.Bytes))
 	}
 	for i := range s.Left {
 		if i == leftShown && c.verbose == 0 && len(s.Left)+s.More > leftShown+1 {
