@@ -278,7 +278,7 @@ func (s *remoteSession) hello() error {
 		}
 		switch {
 		case err != nil && err != bufio.ErrBufferFull:
-			return s.lost(err)
+			return fmt.Errorf("%w before anything was done there", ErrConnection)
 		case left < 0:
 			return fmt.Errorf("its shell printed more than %d bytes before the command was run", remoteNoise)
 		}

@@ -268,7 +268,7 @@ func TestCaptureRemoteHostile(t *testing.T) {
 	}
 	for _, tt := range []struct{ does, err string }{
 		{`exit 0`, "box: connection lost"},
-		{`exit 255`, "box: connection lost: ssh: exit status 255"},
+		{`exit 255`, "box: connection lost before anything was done there: ssh: exit status 255"},
 		{`while :; do echo 0123456789012345678901234567890123456789; done`, "box: its shell printed more than 65536 bytes"},
 		{`head -c 1000000 /dev/zero; exit 1`, "box: its shell printed more than 65536 bytes"},
 		{`say host Linux $(uname -m); read -r go; say fail 'no\033[2J\007room'`, `box: no\x1b[2J\x07room`},
@@ -443,7 +443,7 @@ func TestCaptureRemoteSSHD(t *testing.T) {
 	r.clean("c.perfark", "a.perfark")
 
 	// Nobody is asked for a password, and an unknown host is ssh's to tell.
-	if res := r.capture("--ssh", "nobody@box", "--ssh-option", "BatchMode=yes", "-o", "n.perfark"); res.Code != 1 || !strings.Contains(res.Stderr, "connection lost: ssh: exit status 255") {
+	if res := r.capture("--ssh", "nobody@box", "--ssh-option", "BatchMode=yes", "-o", "n.perfark"); res.Code != 1 || !strings.Contains(res.Stderr, "connection lost before anything was done there: ssh: exit status 255") {
 		t.Errorf("%d: %s", res.Code, res.Stderr)
 	}
 }
