@@ -77,7 +77,8 @@ func newRecordCmd(a *app) *cobra.Command {
 		Long: `Record samples what COMMAND, some processes or threads, users, cgroups, or all
 processors do, and writes a recording that perf reads as one of its own. No perf is
 needed on this host. Flags are those of perf record; without -e it counts cycles, or
-on machines without such a counter the time of a timer.
+on machines without such a counter the time of a timer; without a COMMAND or another
+target it is all processors.
 
 The identity of each binary is taken when it is mapped, so that it is right for files
 that are replaced or deleted before the end. What is in the file is a whole recording
