@@ -99,7 +99,7 @@ type callerSum struct {
 	hash   uint64
 }
 
-const callerSumBits = 11
+const callerSumBits = 13
 
 // sum counts samples.
 func (b *builder) sum(loc, group int32, count uint32, period uint64) {
