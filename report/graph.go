@@ -3,10 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
-
-	"github.com/perfark/perfark/internal/escape"
 )
 
 // A grapher draws the call trees of rows of a table, as ui/stdio/hist.c of
@@ -93,7 +90,7 @@ func (g *grapher) graph(tree []*Branch, sum Count) {
 			} else {
 				w.WriteString(margin)
 			}
-			w.WriteString(g.frame(&top.Frames[i]))
+			w.WriteString(top.Frames[i].Text())
 			w.WriteByte('\n')
 			drawn = true
 			if printed++; printed == g.g.PrintLimit {
@@ -124,7 +121,7 @@ func (g *grapher) branches(list []*Branch, parent *Branch, total uint64, margin 
 		last := i == len(list)-1 && (g.g.Mode != GraphFractal || remaining == 0)
 		bars[len(bars)-1] = !last
 		for j := range br.Frames {
-			g.line(br.Total, total, g.frame(&br.Frames[j]), margin, bars, j == 0)
+			g.line(br.Total, total, br.Frames[j].Text(), margin, bars, j == 0)
 		}
 		sub := total
 		if g.g.Mode == GraphFractal {
@@ -186,16 +183,9 @@ func (g *grapher) line(c Count, total uint64, text, margin string, bars []bool, 
 
 // value returns the share of a branch.
 func (g *grapher) value(c Count, total uint64) string {
-	switch g.g.Value {
-	case ValuePeriod:
-		return strconv.FormatUint(c.Period, 10)
-	case ValueCount:
-		return strconv.FormatUint(c.Samples, 10)
-	}
-	v := percent(c.Period, total)
-	s := strconv.FormatFloat(v, 'f', 2, 64) + "%"
-	if g.p.o.Color {
-		start, end := percentColor(v)
+	s := g.g.Text(c, total)
+	if g.p.o.Color && g.g.Value == ValuePercent {
+		start, end := percentColor(percent(c.Period, total))
 		s = start + s + end
 	}
 	return s
@@ -204,21 +194,6 @@ func (g *grapher) value(c Count, total uint64) string {
 // noName is printed for an inlined function whose name is missing: it lies in
 // a file of debug information that was not found.
 const noName = "[unknown]"
-
-// frame returns what is printed for a frame, escaped.
-func (g *grapher) frame(f *Frame) string {
-	if f.Name == "" && !f.Inlined {
-		return hexAddr(f.Addr)
-	}
-	s := escape.Name(cmp.Or(f.Name, noName))
-	if f.Line != "" {
-		s += " " + escape.Name(f.Line)
-	}
-	if f.Inlined {
-		s += " (inlined)"
-	}
-	return s
-}
 
 // chains prints every chain of a tree by itself, most first.
 func (g *grapher) chains(tree []*Branch) {
@@ -233,7 +208,7 @@ func (g *grapher) chains(tree []*Branch) {
 		if g.g.Mode == GraphFlat {
 			fmt.Fprintf(w, "           %s\n", g.value(br.Total, total))
 			for j := range frames {
-				fmt.Fprintf(w, "                %s\n", g.frame(&frames[j]))
+				fmt.Fprintf(w, "                %s\n", frames[j].Text())
 			}
 			w.WriteByte('\n')
 			continue
@@ -245,7 +220,7 @@ func (g *grapher) chains(tree []*Branch) {
 			} else {
 				w.WriteString(sep)
 			}
-			if text := g.frame(&frames[j]); g.p.o.Separator != "" {
+			if text := frames[j].Text(); g.p.o.Separator != "" {
 				w.Write(g.p.text(nil, text))
 			} else {
 				w.WriteString(strings.ReplaceAll(text, ";", ":"))
