@@ -1096,7 +1096,7 @@ func (r *recorder) end() error {
 		if err := r.features(); err != nil {
 			return err
 		}
-		if t := r.file.table.records; len(t) > 0 && !r.o.NoBuildID {
+		if t := r.file.table.list(); len(t) > 0 && !r.o.NoBuildID {
 			if err := r.file.w.SetFeature(perfdata.FeatureBuildID, perfdata.BuildIDTable{Records: t}); err != nil {
 				return err
 			}

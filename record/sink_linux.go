@@ -174,6 +174,7 @@ func (s *sink) mmap2(rec []byte) (changed []byte) {
 	}
 	id := s.ids.of(mapped(rec, string(name)))
 	if id == "" {
+		s.table.unknown(string(name))
 		return changed
 	}
 	s.table.add(mode, string(name), id)
@@ -290,6 +291,21 @@ func (z *compressor) flush(emit func([]byte) error) error {
 type idTable struct {
 	at      map[string]int
 	records []*perfdata.BuildIDRecord
+	without map[string]bool // names of mappings whose id is not known
+}
+
+// unknown notes that a name also stood for a file whose id is not known.
+func (t *idTable) unknown(name string) {
+	if t.without == nil {
+		t.without = map[string]bool{}
+	}
+	t.without[name] = true
+}
+
+// list returns what is in the table: a name that also stood for a file whose id
+// is not known is not, as that would get the id of the other.
+func (t *idTable) list() []*perfdata.BuildIDRecord {
+	return slices.DeleteFunc(slices.Clone(t.records), func(r *perfdata.BuildIDRecord) bool { return t.without[r.Name] })
 }
 
 // add notes what a name stands for. If that changes, as for a file that was
