@@ -20,7 +20,7 @@ var ranks = map[string]int{
 	"perfdata": 1, "objfile": 1, "profile": 1, "store": 1, "dwarf": 1,
 	"report": 2, "index": 2, "disasm": 2, "unwind": 2, "record": 2, "redact": 2,
 	"session": 3, "symbol": 3, "archive": 3, "doctor": 3, "annotate": 3,
-	"capture":     4,
+	"capture": 4, "browse": 4,
 	"cmd/perfark": 5, "bench": 5, "bench/symbolize": 5, "demo/workload": 5,
 }
 

@@ -111,3 +111,6 @@ func Short(n uint64) string {
 	}
 	return s
 }
+
+// Chains reports whether the mode prints chains one by one, not trees.
+func (m GraphMode) Chains() bool { return m == GraphFlat || m == GraphFolded }

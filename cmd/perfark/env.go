@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"strings"
 
 	"github.com/perfark/perfark/store"
 )
@@ -20,6 +21,8 @@ type environ struct {
 	pager      string // PERF_PAGER, or PAGER; "" if neither is set
 	term       string // TERM
 	noColor    bool   // NO_COLOR is set and not empty: https://no-color.org
+	utf8       bool   // LC_ALL, LC_CTYPE or LANG, whichever is set first, says UTF-8
+	mouse      bool   // PERFARK_MOUSE is set and not empty: the browser takes the mouse
 }
 
 func readEnv() environ {
@@ -32,7 +35,10 @@ func readEnv() environ {
 		ssh:        os.Getenv("PERFARK_SSH"),
 		term:       os.Getenv("TERM"),
 		noColor:    os.Getenv("NO_COLOR") != "",
+		mouse:      os.Getenv("PERFARK_MOUSE") != "",
 	}
+	locale := strings.ToUpper(cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG")))
+	e.utf8 = strings.HasSuffix(locale, "UTF-8") || strings.HasSuffix(locale, "UTF8")
 	if e.pager == "" {
 		e.pager = os.Getenv("PAGER")
 	}

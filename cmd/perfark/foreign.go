@@ -50,7 +50,6 @@ var reportForeign = []foreignFlag{
 	{"source", "", noValue, ""},
 	{"stitch-lbr", "", noValue, noStitching},
 	{"total-cycles", "", noValue, "perfark does not add up cycles by block; -b -s symbol_from,symbol_to,cycles shows those of branches"},
-	{"tui", "", noValue, noBrowser},
 }
 
 var scriptForeign = []foreignFlag{

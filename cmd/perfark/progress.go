@@ -22,6 +22,9 @@ type meters struct {
 	timer *time.Timer
 	bars  *mpb.Progress // nil until the first is drawn
 	all   []*meter
+
+	// watch is told of the progress instead of the screen; nil for nobody.
+	watch func(what string, n, total int64)
 }
 
 // A meter is the progress of one piece of work, in bytes. All its methods do
@@ -37,10 +40,17 @@ type meter struct {
 // meter starts the progress of a piece of work: what names it, total is its
 // size in bytes, 0 if unknown. It returns nil where no progress is shown.
 func (a *app) meter(what string, total int64) *meter {
+	ms := &a.meters
+	if ms.watch != nil {
+		m := &meter{ms: ms, began: time.Now()}
+		m.total.Store(total)
+		m.Set(what)
+		m.show(0)
+		return m
+	}
 	if a.quiet || !isTerminal(a.stderr) {
 		return nil
 	}
-	ms := &a.meters
 	m := &meter{ms: ms, began: time.Now()}
 	m.total.Store(total)
 	m.Set(what)
@@ -113,6 +123,10 @@ func (m *meter) Add(n int64) {
 }
 
 func (m *meter) show(n int64) {
+	if m.ms.watch != nil {
+		m.ms.watch(*m.what.Load(), n, m.total.Load())
+		return
+	}
 	if bar := m.bar.Load(); bar != nil {
 		bar.SetTotal(m.total.Load(), false)
 		bar.SetCurrent(n)

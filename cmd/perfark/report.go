@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/perfark/perfark/perfdata"
+	"github.com/perfark/perfark/profile"
 	"github.com/perfark/perfark/report"
 	"github.com/perfark/perfark/session"
 	"github.com/perfark/perfark/symbol"
@@ -35,7 +36,8 @@ type reportCmd struct {
 	color          string
 	maxStack       int
 	groupSort      int
-	stdio          bool
+	stdio, tui     bool
+	plain          bool
 	children       bool
 	inverted       bool
 	branches       bool
@@ -62,6 +64,7 @@ type reportCmd struct {
 
 	timeQuantum uint64 // ns
 
+	stacks bool         // whole stacks are needed, not counts alone
 	chains bool         // call chains are needed
 	extra  []report.Key // of --fields +KEYS
 	lines  bool         // source lines are needed
@@ -114,7 +117,7 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	fs.Lookup("showcpuutilization").Hidden = true
 	fs.StringVarP(&c.separator, "field-separator", "t", "", "separate columns by `SEP` instead of padding them")
 	fs.StringVarP(&c.widths, "column-widths", "w", "", "make columns `WIDTHS` wide, in their order")
-	fs.BoolVar(&c.stdio, "stdio", false, "print text (there is nothing else)")
+	addBrowserFlags(fs, &c.stdio, &c.tui, &c.plain)
 	fs.StringVar(&c.color, "stdio-color", "auto", "colour percentages `WHEN`: always, never or auto, which is on a terminal")
 	c.given.children = addSwitch(fs, &c.children, "no-children", "", true, "count a sample where it was taken, not in its callers too")
 	fs.VarP(&c.graph, "call-graph", "g", "print call graphs as `KIND,MIN,LIMIT,ORDER,KEY,VALUE` say, in any order (default: "+callGraphDefault+")")
@@ -178,6 +181,11 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 	if err := c.readConfig(cmd); err != nil {
 		return err
 	}
+	if on, err := c.browses(); err != nil {
+		return err
+	} else if on {
+		return c.browse(ctx, cmd, name)
+	}
 	// The tables have few pointers: to collect garbage often costs little, and
 	// halves what large recordings need.
 	defer collectLate(25)()
@@ -206,41 +214,25 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 	return c.report(ctx, in, o, so)
 }
 
+// A reported is a recording with its report.
+type reported struct {
+	in     *input
+	res    *session.Result
+	src    *sources
+	out    *symbol.Outcome
+	flat   profile.Profile // with all addresses of samples, and no stacks
+	o      report.Options
+	tables []*report.Table
+}
+
 // report loads a recording, names its addresses, and prints its tables.
 func (c *reportCmd) report(ctx context.Context, in *input, o report.Options, so session.Options) error {
-	res, err := c.load(ctx, in, so)
+	r, err := c.make(ctx, in, o, so)
 	if err != nil {
 		return err
 	}
-	src, err := c.openSources(ctx, in.File, res, in.uid)
-	if err != nil {
-		return err
-	}
-	defer src.Close()
-	c.lines = needsLines(&o)
-	out, err := c.resolve(ctx, res.Profile, symbol.Options{
-		Source: c.source(in.sources(src), res.Profile), Workers: c.workers,
-		Lines: c.lines, Inlines: !o.NoInline && c.chains, BPFLine: in.bpfLine(),
-	})
-	if err != nil {
-		return err
-	}
-	c.rename(res.Profile)
-	o.Restricted = res.KernelRestricted
-	o.Groups = c.groups(in.File)
-	o.Sockets = sockets(in.File)
-	r := report.New(res.Profile, o)
-	if c.chains {
-		if same, depth, ok := r.Rows(); ok {
-			err = res.Callers(ctx, same, so.Keep, depth)
-		} else {
-			err = res.Stacks(ctx, report.Same(res.Profile, o), so.Keep)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if err := c.print(in, res, out, r.Tables()); err != nil {
+	defer r.src.Close()
+	if err := c.print(r); err != nil {
 		return err
 	}
 	if c.threads && !c.json {
@@ -249,12 +241,63 @@ func (c *reportCmd) report(ctx context.Context, in *input, o report.Options, so 
 		}
 	}
 	c.stdout.Flush()
-	c.explain(in, res, out)
-	if len(src.elsewhere) > 0 && absent(out) {
-		c.notef("%s, which %s cannot read, may hold what is missing", strings.Join(src.elsewhere, " or "), caller())
+	return c.conclude(r)
+}
+
+// make loads a recording, names its addresses, and makes its tables. Whoever
+// is done with them closes the sources.
+func (c *reportCmd) make(ctx context.Context, in *input, o report.Options, so session.Options) (_ *reported, err error) {
+	x := &reported{in: in, o: o}
+	if x.res, err = c.load(ctx, in, so); err != nil {
+		return nil, err
 	}
-	loss := c.lossError(in, res)
-	c.summary(in, res, out)
+	res := x.res
+	if x.src, err = c.openSources(ctx, in.File, res, in.uid); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			x.src.Close()
+		}
+	}()
+	c.lines = needsLines(&o)
+	x.out, err = c.resolve(ctx, res.Profile, symbol.Options{
+		Source: c.source(in.sources(x.src), res.Profile), Workers: c.workers,
+		Lines: c.lines, Inlines: !o.NoInline && c.chains, BPFLine: in.bpfLine(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.rename(res.Profile)
+	if c.stacks {
+		x.flat = *res.Profile
+	}
+	o.Restricted = res.KernelRestricted
+	o.Groups = c.groups(in.File)
+	o.Sockets = sockets(in.File)
+	r := report.New(res.Profile, o)
+	if c.chains {
+		if same, depth, ok := r.Rows(); ok && !c.stacks {
+			err = res.Callers(ctx, same, so.Keep, depth)
+		} else {
+			err = res.Stacks(ctx, report.Same(res.Profile, o), so.Keep)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	x.tables = r.Tables()
+	return x, nil
+}
+
+// conclude says on standard error what a report lacks.
+func (c *reportCmd) conclude(r *reported) error {
+	c.explain(r.in, r.res, r.out)
+	if len(r.src.elsewhere) > 0 && absent(r.out) {
+		c.notef("%s, which %s cannot read, may hold what is missing", strings.Join(r.src.elsewhere, " or "), caller())
+	}
+	loss := c.lossError(r.in, r.res)
+	c.summary(r.in, r.res, r.out)
 	return loss
 }
 
@@ -277,33 +320,40 @@ func (a *app) load(ctx context.Context, in *input, o session.Options) (*session.
 }
 
 // print prints the tables.
-func (c *reportCmd) print(in *input, res *session.Result, out *symbol.Outcome, tables []*report.Table) error {
+func (c *reportCmd) print(r *reported) error {
 	if c.json {
-		return report.WriteJSON(c.stdout, tables, report.JSONOptions{File: in.Name(), Lost: res.Profile.Lost.Samples, PercentLimit: c.limit.v})
+		return report.WriteJSON(c.stdout, r.tables, report.JSONOptions{File: r.in.Name(), Lost: r.res.Profile.Lost.Samples, PercentLimit: c.limit.v})
 	}
+	page := c.page(r)
+	page.Color = c.colors()
+	if c.header {
+		var b strings.Builder
+		if err := writeHeader(&b, r.in.File, headerOptions{all: c.info}); err != nil {
+			return err
+		}
+		page.Header = b.String()
+	}
+	if len(r.tables) == 0 {
+		c.notef("%s: the recording has no samples", r.in.Name())
+	}
+	c.startPager()
+	return report.WritePage(c.stdout, r.tables, page)
+}
+
+// page is how tables are printed.
+func (c *reportCmd) page(r *reported) report.PageOptions {
 	page := report.PageOptions{
-		Separator: c.separator, Quiet: c.quiet, PercentLimit: c.limit.v, Lost: res.Profile.Lost.Samples,
-		Slices: c.times, Verbose: c.verbose > 0, Color: c.colors(),
+		Separator: c.separator, Quiet: c.quiet, PercentLimit: c.limit.v, Lost: r.res.Profile.Lost.Samples,
+		Slices: c.times, Verbose: c.verbose > 0,
 	}
 	page.Widths, _ = parseWidths(c.widths) // which options has checked
 	page.Origin = func(object int32) byte {
 		if object < 0 {
 			return '!'
 		}
-		return originLetter(&res.Profile.Objects[object], &out.Objects[object])
+		return originLetter(&r.res.Profile.Objects[object], &r.out.Objects[object])
 	}
-	if c.header {
-		var b strings.Builder
-		if err := writeHeader(&b, in.File, headerOptions{all: c.info}); err != nil {
-			return err
-		}
-		page.Header = b.String()
-	}
-	if len(tables) == 0 {
-		c.notef("%s: the recording has no samples", in.Name())
-	}
-	c.startPager()
-	return report.WritePage(c.stdout, tables, page)
+	return page
 }
 
 // colors reports whether the page is coloured.

@@ -1,0 +1,282 @@
+// Package browse shows a report on a terminal: rows that open into their
+// callers, the code of functions, flame graphs, and the pages that go with
+// them, under the keys of perf report.
+//
+// It reads no files. What it shows comes from the functions in Options and
+// Data, which run beside the screen: keys never wait for them. A Model is what
+// is on the screen; Run connects one with a terminal.
+package browse
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
+
+	"github.com/perfark/perfark/annotate"
+	"github.com/perfark/perfark/profile"
+	"github.com/perfark/perfark/report"
+)
+
+// Options are what a browser is given. Load is needed; for what else is nil
+// there is no key.
+type Options struct {
+	Title string // of the recording, until Load has returned
+
+	// Load loads what the request asks for. It says through progress how far it
+	// is; its context is done when nobody waits for it any more.
+	Load func(ctx context.Context, r Request, progress *Progress) (*Data, error)
+
+	Files func() []string // other recordings that Load can be asked for
+
+	// Save writes a file and returns its name. name may have a * in it, which
+	// stands for the first number that is not taken.
+	Save func(name string, write func(io.Writer) error) (string, error)
+
+	Notes func() []string // what was said since Run began, that is to be read
+
+	Code   bool   // begin with the code of a function
+	Symbol string // of this one; "" for the hottest
+
+	NoColor bool // no colours; what is selected is still marked
+	ASCII   bool // the terminal may not know how to draw lines
+	Plain   bool // a line for each change, in the order of time: for those who listen
+	Mouse   bool // the wheel scrolls, a click selects; then the terminal itself does not
+
+	In  io.Reader // of the terminal
+	Out io.Writer
+	Env []string // of the process: TERM and the like
+}
+
+// A Request says what is to be loaded.
+type Request struct {
+	File  string // "" for the recording that Run began with
+	Times string // the part of it, as --time has it; "" for all
+}
+
+// Progress says how far a piece of work is. Its methods may be called from
+// many goroutines.
+type Progress struct {
+	what    atomic.Pointer[string]
+	n, size atomic.Int64
+}
+
+// Set says what is being done, how much of it is done, and of how much in all:
+// 0 if that is not known.
+func (p *Progress) Set(what string, n, size int64) {
+	if p == nil {
+		return
+	}
+	if last := p.what.Load(); last == nil || *last != what {
+		p.what.Store(&what)
+	}
+	p.n.Store(n)
+	p.size.Store(size)
+}
+
+func (p *Progress) get() (what string, n, size int64) {
+	if s := p.what.Load(); s != nil {
+		what = *s
+	}
+	return what, p.n.Load(), p.size.Load()
+}
+
+// Data is a recording that was loaded. For what is nil there is no key.
+type Data struct {
+	Name    string
+	Tables  []*report.Table
+	Page    report.PageOptions // how rows are written
+	Profile *profile.Profile   // with the stacks that the tables are of
+
+	// Code lists the code of a function with samples or without: see Function.
+	Code func(ctx context.Context, f Function) (*Code, error)
+
+	// Timeline counts samples by time, in so many parts of the same length.
+	Timeline func(ctx context.Context, parts int) (*Timeline, error)
+
+	Info   func() (string, error)                    // the header of the recording
+	Doctor func(ctx context.Context) (string, error) // what is lost, and what helps
+
+	Close func() // called once, when nothing of it is shown any more
+}
+
+// A Function says which function is meant: that of an object which begins at
+// an address, or if Object is profile.None the first of a name, or if that is
+// "" the one with the most samples.
+type Function struct {
+	Object int32
+	Start  uint64 // in the space of profile.Location.Addr
+	Symbol string
+}
+
+// Code is the code of a function.
+type Code struct {
+	Name    string           // of the function
+	Object  string           // name of the object
+	Lines   []annotate.Line  // its instructions
+	Total   []annotate.Count // what was counted in it, by event
+	Events  []profile.Event  // what Total and Lines count
+	Sources map[string][]string
+	Notices []string // what the reader is to know of it
+
+	// Print writes it as text, for the key that makes a file of it.
+	Print func(w io.Writer) error
+}
+
+// A Timeline is how many samples were taken when.
+type Timeline struct {
+	Start, End uint64 // ns
+	Counts     []uint64
+}
+
+// A panicMsg is what a piece of work died of.
+type panicMsg struct {
+	value any
+	stack []byte
+}
+
+// A Panic is what Run returns if there was one, which is a fault: the terminal
+// is as it was.
+type Panic struct {
+	Value any
+	Stack []byte
+}
+
+func (p *Panic) Error() string { return fmt.Sprintf("internal error: %v", p.Value) }
+
+// jobs are pieces of work beside the screen.
+type jobs struct {
+	ctx context.Context
+	wg  sync.WaitGroup
+}
+
+// start begins a piece of work. What it returns comes as a message.
+func (j *jobs) start(f func(ctx context.Context) tea.Msg) tea.Cmd {
+	done := make(chan tea.Msg, 1)
+	j.wg.Go(func() {
+		defer func() {
+			if p := recover(); p != nil {
+				done <- panicMsg{p, debug.Stack()}
+			}
+		}()
+		done <- f(j.ctx)
+	})
+	return func() tea.Msg {
+		select {
+		case msg := <-done:
+			return msg
+		case <-j.ctx.Done():
+			return nil
+		}
+	}
+}
+
+// A program is a Model that tea can run: it sees to it that a panic does not
+// leave the terminal in a state, and in the plain mode writes what changed.
+type program struct {
+	m     *Model
+	panic *Panic
+	plain io.Writer
+	said  string
+}
+
+func (p *program) Init() tea.Cmd {
+	p.say()
+	return p.m.Init()
+}
+
+func (p *program) Update(msg tea.Msg) (_ tea.Model, cmd tea.Cmd) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.panic = &Panic{v, debug.Stack()}
+			cmd = tea.Quit
+		}
+	}()
+	if died, ok := msg.(panicMsg); ok {
+		p.panic = &Panic{died.value, died.stack}
+		return p, tea.Quit
+	}
+	cmd = p.m.Update(msg)
+	p.say()
+	return p, cmd
+}
+
+// say writes what is selected if that is not what was.
+func (p *program) say() {
+	if p.plain == nil {
+		return
+	}
+	text := p.m.Say()
+	if text == p.said || text == "" {
+		return
+	}
+	p.said = text
+	io.WriteString(p.plain, text+"\r\n")
+}
+
+func (p *program) View() (v tea.View) {
+	v.AltScreen = true
+	if p.plain != nil {
+		v.AltScreen = false
+		return v
+	}
+	if p.panic != nil {
+		return v
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			p.panic = &Panic{r, debug.Stack()}
+		}
+	}()
+	text, x, y := p.m.View()
+	v.Content = text
+	if y >= 0 {
+		v.Cursor = tea.NewCursor(x, y)
+		v.Cursor.Blink = false
+	}
+	if p.m.o.Mouse {
+		v.MouseMode = tea.MouseModeCellMotion
+	}
+	v.WindowTitle = ""
+	return v
+}
+
+// Run shows a browser until its user leaves it, or the context is done. The
+// error is that of Load if there was nothing to show. When it returns the
+// terminal is as it was, and nothing runs any more.
+func Run(ctx context.Context, o Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	m := New(ctx, o)
+	p := &program{m: m}
+	colors := colorprofile.ANSI
+	if o.NoColor {
+		colors = colorprofile.ASCII
+	}
+	opts := []tea.ProgramOption{
+		tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithEnvironment(o.Env),
+		tea.WithoutSignalHandler(), tea.WithColorProfile(colors), tea.WithFPS(30),
+	}
+	if o.Plain {
+		p.plain = o.Out
+		opts = append(opts, tea.WithoutRenderer())
+	}
+	_, err := tea.NewProgram(p, opts...).Run()
+	cancel()
+	m.jobs.wg.Wait()
+	m.close()
+	switch {
+	case p.panic != nil:
+		return p.panic
+	case m.err != nil:
+		return m.err
+	case context.Cause(ctx) != nil && err != nil && !m.quit:
+		return context.Cause(ctx)
+	}
+	return err
+}

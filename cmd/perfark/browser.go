@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/perfark/perfark/browse"
+)
+
+// addBrowserFlags binds the flags that choose between text and the browser.
+func addBrowserFlags(fs *pflag.FlagSet, stdio, tui, plain *bool) {
+	fs.BoolVar(stdio, "stdio", false, "print text, on a terminal too")
+	fs.BoolVar(tui, "tui", false, "browse on the terminal, which is what a terminal gets unless other flags want text")
+	fs.BoolVar(plain, "plain", false, "browse without drawing on the screen: a line for each change, for screen readers")
+}
+
+// terminal returns the streams of a browser: those of perfark where they are a
+// terminal, nil if not. With force, standard input may be something else.
+func (a *app) terminal(force bool) (in *os.File, out *os.File, done func(), err error) {
+	done = func() {}
+	out, ok := a.out.w.(*os.File)
+	if !ok || !isTerminal(out) {
+		if force {
+			return nil, nil, done, usagef("--tui: standard output is no terminal")
+		}
+		return nil, nil, done, nil
+	}
+	if in, ok = a.stdin.(*os.File); ok && isTerminal(in) {
+		if !force && a.env.term == "dumb" {
+			return nil, nil, done, nil
+		}
+		return in, out, done, nil
+	}
+	if !force {
+		return nil, nil, done, nil
+	}
+	if in, err = os.OpenFile("/dev/tty", os.O_RDWR, 0); err != nil {
+		return nil, nil, done, fmt.Errorf("--tui: %w", err)
+	}
+	return in, out, func() { in.Close() }, nil
+}
+
+// A collector keeps what is written while the screen is not to be written on.
+type collector struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (c *collector) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.b.Write(p)
+}
+
+func (c *collector) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.b.Reset()
+}
+
+func (c *collector) lines() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.b.Len() == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(c.b.String(), "\n"), "\n")
+}
+
+// within returns an app with the options of a, that prints elsewhere.
+func (a *app) within(stdout, stderr io.Writer, watch func(what string, n, total int64)) *app {
+	b := &app{
+		stdin: a.stdin, stderr: stderr, env: a.env, args: a.args, root: a.root, buildIDDir: a.buildIDDir, noPager: true,
+		input: a.input, force: a.force, symbols: a.symbols, debugDirs: a.debugDirs, noIndex: a.noIndex,
+		limits: a.limits, archives: a.archives, quiet: a.quiet, verbose: a.verbose, copies: a.copies, memory: a.memory,
+	}
+	b.out = &output{w: stdout, cancel: func(error) {}}
+	b.stdout = bufio.NewWriter(b.out)
+	b.meters.watch = watch
+	return b
+}
+
+// runBrowser shows a browser on the terminal, and then what was said meanwhile.
+func (a *app) runBrowser(ctx context.Context, in, out *os.File, notes *collector, o browse.Options) error {
+	o.In, o.Out = in, out
+	o.Env = os.Environ()
+	o.NoColor = a.env.noColor || strings.HasPrefix(a.env.term, "vt1") || a.env.term == "vt220" || a.env.term == "dumb"
+	o.ASCII = !a.env.utf8
+	o.Plain = o.Plain || a.env.term == "dumb"
+	o.Mouse = a.env.mouse
+	o.Notes = notes.lines
+	o.Save = saveNumbered
+	err := browse.Run(ctx, o)
+	io.WriteString(a.stderr, strings.Join(append(notes.lines(), ""), "\n"))
+	if p, ok := errors.AsType[*browse.Panic](err); ok {
+		return &exitError{code: a.bug(p.Value, p.Stack)}
+	}
+	return err
+}
+
+// saveNumbered writes a new file. A * in its name is the first number that is
+// not taken.
+func saveNumbered(name string, write func(io.Writer) error) (string, error) {
+	before, after, numbered := strings.Cut(name, "*")
+	const most = 1000
+	for i := range most {
+		if numbered {
+			name = fmt.Sprint(before, i, after)
+		}
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		switch {
+		case numbered && errors.Is(err, os.ErrExist):
+			continue
+		case err != nil:
+			return "", fmt.Errorf("%s: %w", name, pathless(err))
+		}
+		w := bufio.NewWriter(f)
+		err = write(w)
+		if ferr := w.Flush(); err == nil {
+			err = ferr
+		}
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		return name, err
+	}
+	return "", fmt.Errorf("%s: %d of them are there already", name, most)
+}
+
+// recordingsHere returns the other recordings and bundles of this directory.
+func recordingsHere(but string) []string {
+	const most = 1000
+	dir, err := os.Open(".")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(most)
+	var out []string
+	for _, name := range names {
+		if name == but || name == filepath.Clean(but) {
+			continue
+		}
+		if strings.HasSuffix(name, ".perfark") || isRecording(name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// isRecording reports whether a regular file begins as a recording does.
+func isRecording(name string) bool {
+	fi, err := os.Stat(name)
+	if err != nil || !fi.Mode().IsRegular() {
+		return false
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var magic [8]byte
+	if _, err := io.ReadFull(f, magic[:]); err != nil {
+		return false
+	}
+	return string(magic[:]) == "PERFILE2" || string(magic[:]) == "2ELIFREP"
+}
+
+// browses reports whether the report is browsed: on a terminal, unless a flag
+// is of text.
+func (c *reportCmd) browses() (bool, error) {
+	text := c.stdio || c.json || c.quiet || c.headerOnly || c.stats || c.tasks || c.mmaps
+	switch {
+	case c.tui && text:
+		return false, usagef("--tui does not go together with flags that want text")
+	case c.tui, c.plain && !text:
+		_, _, done, err := c.terminal(true)
+		done()
+		return err == nil, err
+	case text, c.separator != "", c.header, c.threads, c.hierarchy, c.graph.Mode.Chains():
+		return false, nil
+	}
+	in, _, done, err := c.terminal(false)
+	done()
+	return in != nil, err
+}
+
+// browse shows the report in a browser.
+func (c *reportCmd) browse(ctx context.Context, cmd *cobra.Command, name string) error {
+	in, out, done, err := c.terminal(c.tui || c.plain)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if _, err := c.options(cmd); err != nil { // of the command line
+		return err
+	}
+	notes := &collector{}
+	b := &reportBrowser{c: c, cmd: cmd, name: name, notes: notes}
+	err = c.runBrowser(ctx, in, out, notes, browse.Options{
+		Title: name, Load: b.load, Plain: c.plain,
+		Files: func() []string { return recordingsHere(name) },
+	})
+	if err == nil {
+		err = b.loss
+	}
+	return err
+}
+
+// A reportBrowser loads what a browser of reports asks for, one after the
+// other.
+type reportBrowser struct {
+	c     *reportCmd
+	cmd   *cobra.Command
+	name  string
+	notes *collector
+
+	mu   sync.Mutex
+	loss error // of what was loaded last
+}
+
+func (b *reportBrowser) load(ctx context.Context, req browse.Request, progress *browse.Progress) (*browse.Data, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	defer collectLate(25)()
+	b.notes.reset()
+	c := *b.c
+	c.app = b.c.within(io.Discard, b.notes, progress.Set)
+	c.stacks = true
+	name := b.name
+	if req.File != "" {
+		name, c.input = req.File, ""
+	}
+	if req.Times != "" {
+		c.times = req.Times
+	}
+	o, err := c.options(b.cmd)
+	if err != nil {
+		return nil, err
+	}
+	in, err := c.openInput(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	so, err := c.bind(ctx, in, &o, b.cmd.Flags().Changed("sort"))
+	var r *reported
+	if err == nil {
+		r, err = c.make(ctx, in, o, so)
+	}
+	if err != nil {
+		in.Close()
+		return nil, err
+	}
+	progress.Set("finishing", 0, 0)
+	b.loss = c.conclude(r)
+	d := &browse.Data{
+		Name: in.Name(), Tables: r.tables, Page: c.page(r), Profile: r.res.Profile,
+		Info: func() (string, error) {
+			var s strings.Builder
+			err := writeHeader(&s, in.File, headerOptions{all: true})
+			return s.String(), err
+		},
+		Close: func() {
+			r.src.Close()
+			in.Close()
+		},
+	}
+	if in.uid >= 0 || in.bundle != nil { // not of a pipe, which is gone
+		d.Doctor = func(ctx context.Context) (string, error) { return b.doctor(ctx, name) }
+	}
+	return d, nil
+}
+
+// doctor returns the page of perfark doctor.
+func (b *reportBrowser) doctor(ctx context.Context, name string) (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var text bytes.Buffer
+	d := &doctorCmd{app: b.c.within(&text, b.notes, func(string, int64, int64) {}), workers: b.c.workers}
+	err := d.run(ctx, name, false)
+	d.stdout.Flush()
+	if text.Len() > 0 {
+		return text.String(), nil
+	}
+	return "", err
+}
