@@ -73,17 +73,26 @@ func WritePage(w io.Writer, tables []*Table, o PageOptions) error {
 	return bw.Flush()
 }
 
-// elided returns the lines that stand for columns with one value.
+// elided returns the lines that stand for columns with one value, in the order
+// of the columns.
 func (t *Table) elided() []string {
 	var out []string
 	f := &t.b.o.Filter
 	symbols, _ := f.symbols()
-	for _, x := range []struct {
-		name string
-		list []string
-	}{{"dso", f.DSOs}, {"comm", f.Comms}, {"symbol", symbols}, {"cgroup", f.Cgroups}} {
-		if len(x.list) == 1 {
-			out = append(out, "# "+x.name+": "+escape.Name(x.list[0])+"\n")
+	for _, k := range t.Columns {
+		var list []string
+		switch k {
+		case DSO:
+			list = f.DSOs
+		case Comm:
+			list = f.Comms
+		case Symbol:
+			list = symbols
+		case Cgroup:
+			list = f.Cgroups
+		}
+		if len(list) == 1 {
+			out = append(out, "# "+k.String()+": "+escape.Name(list[0])+"\n")
 		}
 	}
 	return out

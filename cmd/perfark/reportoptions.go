@@ -383,6 +383,11 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 		return &multiError{"Selected -g or --branch-history.", "But no callchain or branch data.", "Did you call 'perf record' without -g or -b?"}
 	case chains && !c.branches:
 		o.Graph = g.Graph
+	}
+	if chains && !c.branches {
+		// The order says, without call graphs too, which end of a chain
+		// --max-stack cuts and from where --parent looks.
+		o.Graph.Order = g.Order
 		if c.inverted || (o.Children || c.hierarchy && c.children) && !g.ordered { // as perf, which sets the order before it turns children off
 			o.Graph.Order = report.ByCaller
 		}
