@@ -54,6 +54,9 @@ func (w *sourceWalk) next(frames []Frame) []sourceLine {
 	if w.last[f.File] == f.Line {
 		return out
 	}
+	if w.lines == nil {
+		return out
+	}
 	text := w.lines(f.File)
 	from := f.Line - precedingLines
 	if from < 1 {

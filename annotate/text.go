@@ -2,12 +2,15 @@ package annotate
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/perfark/perfark/internal/escape"
+	"github.com/perfark/perfark/objfile"
 	"github.com/perfark/perfark/profile"
 )
 
@@ -48,21 +51,24 @@ const (
 	Period
 )
 
+var valueNames = [...]string{"Percent", "Samples", "Period"}
+
 // PageOptions say how listings are printed.
 type PageOptions struct {
-	Value       Value
-	Type        PercentType
-	FullPath    bool // print the paths of objects, not their names
-	Raw         bool // print the bytes of instructions
-	Lines       bool // print a table of the source lines, and the line behind an instruction
-	NoSource    bool // leave out source lines
-	Source      func(file string) []string
-	Events      []profile.Event // the columns
-	Section     string
-	ObjectName  string // as printed
-	ObjectLong  string
-	MinColor    float64
-	LineColours bool
+	Value   Value
+	Type    PercentType
+	Events  []profile.Event // of the profile
+	Columns []int32         // events that are shown side by side
+	Title   string          // of the columns; "": the name of the first
+	Object  *profile.Object // with the function
+	Machine objfile.Machine // of its code
+
+	FullPath bool // print the paths of objects and sources, not their names
+	Raw      bool // print the bytes of instructions
+	Lines    bool // print a table of the source lines, and the line behind an instruction
+	Color    bool
+	Runs     *Runs                      // of the object; nil: nothing is known
+	Source   func(file string) []string // lines of a source file, nil if it is not to be had; nil: none is shown
 }
 
 // WritePage prints a listing as perf annotate --stdio does.
@@ -79,48 +85,38 @@ type page struct {
 	o      PageOptions
 	digits int // of the last address
 	number int // of the line, as perf counts them
+	width  int // of the columns
+	last   string
 }
 
 func (p *page) write() {
 	l, o := p.l, p.o
 	p.digits = len(fmt.Sprintf("%x", l.Lines[len(l.Lines)-1].Addr))
-	width := 8 * len(l.Total)
+	p.width = 8 * len(o.Columns)
 	if o.Value == Period {
-		width = 12 * len(l.Total)
+		p.width = 12 * len(o.Columns)
 	}
-	title := map[Value]string{Percent: "Percent", Samples: "Samples", Period: "Period"}[o.Value]
-	name := o.ObjectLong
+	if o.Lines {
+		p.summary()
+	}
+	name := o.Object.Path
 	if !o.FullPath {
 		name = path.Base(name)
 	}
-	var events []string
-	var samples uint64
-	for i := range l.Total {
-		events = append(events, o.Events[i].Name)
-		samples += l.Total[i].Samples
-	}
 	head := fmt.Sprintf(" %-*.*s|\tSource code & Disassembly of %s for %s (%d samples, percent: %s)",
-		width, width, title, escape.Name(name), escape.Name(strings.Join(events, ", ")), samples, o.Type)
+		p.width, p.width, valueNames[o.Value], escape.Name(name), escape.Name(o.title()), l.samples(o.Columns), o.Type)
 	p.WriteString(head + "\n")
-	dashes := len(head) + 1 + 4
-	p.WriteString(strings.Repeat("-", dashes) + "\n")
-
-	first := &l.Lines[0]
+	p.WriteString(strings.Repeat("-", len(head)+1+4) + "\n")
 	for range 3 {
-		p.other(width, "")
+		p.other("")
 	}
-	p.other(width, "Disassembly of section "+escape.Name(o.Section)+":")
-	p.other(width, "")
-	p.other(width, fmt.Sprintf("%016x <%s>:", first.Addr, escape.Name(l.Func.Name)))
-	if len(first.Frames) == 0 || first.Frames[0].Func == "" {
-		p.other(width, strings.TrimSuffix(escape.Name(l.Func.Name), "()")+"():")
+	p.other("Disassembly of section " + escape.Name(l.Section) + ":")
+	p.other("")
+	p.other(fmt.Sprintf("%016x <%s>:", l.Lines[0].Addr, escape.Name(l.Name)))
+	if x := &l.Lines[0]; len(x.Frames) == 0 || x.Frames[0].Func == "" {
+		p.other(called(l.Func.Name))
 	}
-	source := newSourceWalk(func(file string) []string {
-		if o.Source == nil || o.NoSource {
-			return nil
-		}
-		return o.Source(file)
-	})
+	source := newSourceWalk(o.Source)
 	for i := range l.Lines {
 		x := &l.Lines[i]
 		for _, s := range source.next(x.Frames) {
@@ -129,22 +125,37 @@ func (p *page) write() {
 				p.number = s.number // perf counts on from there, and does not print it
 			case s.number > 0 && !s.place:
 				p.number = s.number
-				p.other(width, escape.Name(strings.TrimLeft(s.text, " \t")))
+				p.other(sourceText(s.text))
 			default:
-				p.other(width, escape.Name(s.text))
+				p.other(escape.Name(s.text))
 			}
 		}
-		for e := range x.Counts {
-			p.value(x, e)
-		}
-		p.WriteString(" :   " + p.instruction(x) + "\n")
-		p.number++
+		p.instruction(x)
 	}
 }
 
+// sourceText is a line of source without what is before and behind it.
+func sourceText(s string) string {
+	return escape.Name(strings.ReplaceAll(strings.Trim(s, " \t\r\f\v"), "\t", "        "))
+}
+
+// called is a function as objdump writes it above its code.
+func called(name string) string { return strings.TrimSuffix(escape.Name(name), "()") + "():" }
+
+func (o *PageOptions) title() string {
+	if o.Title != "" {
+		return o.Title
+	}
+	return o.Events[o.Columns[0]].Name
+}
+
+// samples is how many samples of some events are in the function; as perf has
+// it, those of the first alone.
+func (l *Listing) samples(columns []int32) uint64 { return l.Total[columns[0]].Samples }
+
 // other prints a line that is no instruction.
-func (p *page) other(width int, text string) {
-	p.WriteString(" " + strings.Repeat(" ", width) + ":")
+func (p *page) other(text string) {
+	p.WriteString(" " + strings.Repeat(" ", p.width) + ":")
 	if text != "" {
 		fmt.Fprintf(p, " %-*d %s", p.digits, p.number, text)
 	}
@@ -152,21 +163,149 @@ func (p *page) other(width int, text string) {
 	p.number++
 }
 
-// value prints what was counted of an event.
-func (p *page) value(x *Line, e int) {
-	c := x.Counts[e]
-	switch p.o.Value {
-	case Samples:
-		fmt.Fprintf(p, " %7d", c.Samples)
-	case Period:
-		fmt.Fprintf(p, " %11d", c.Period)
-	default:
-		fmt.Fprintf(p, " %7.2f", p.l.Percent(x, e, p.o))
+// instruction prints an instruction, with the samples in front and what
+// branches tell behind. Its bytes take as many lines as they need.
+func (p *page) instruction(x *Line) {
+	for _, e := range p.o.Columns {
+		c := x.Counts[e]
+		percent := p.l.Percent(x, e, p.o)
+		color, off := p.paint(percent)
+		switch p.o.Value {
+		case Samples:
+			fmt.Fprintf(p, " %s%7d%s", color, c.Samples, off)
+		case Period:
+			fmt.Fprintf(p, " %s%11d%s", color, c.Period, off)
+		default:
+			fmt.Fprintf(p, " %s%7.2f%s", color, percent, off)
+		}
+	}
+	rest := x.Bytes
+	text := fmt.Sprintf("%x:\t", x.Addr)
+	if p.o.Raw {
+		n := min(rawBytes(p.o.Machine), len(rest))
+		text += rawText(rest[:n], p.o.Machine) + "\t"
+		rest = rest[n:]
+	}
+	text = expandTabs(text + escapeText(x.Text))
+	p.WriteString(" :   " + p.pad(x.Addr) + text + p.o.Runs.At(p.l.place(x)).String() + p.behind(x) + "\n")
+	p.number++
+	for p.o.Raw && len(rest) > 0 {
+		n := min(rawBytes(p.o.Machine), len(rest))
+		at := x.Addr + uint64(len(x.Bytes)-len(rest))
+		for range p.o.Columns {
+			switch p.o.Value {
+			case Samples:
+				fmt.Fprintf(p, " %7d", 0)
+			case Period:
+				fmt.Fprintf(p, " %11d", 0)
+			default:
+				fmt.Fprintf(p, " %7.2f", 0.0)
+			}
+		}
+		p.WriteString(" :   " + p.pad(at) + expandTabs(fmt.Sprintf("%x:\t", at)+strings.TrimRight(rawText(rest[:n], p.o.Machine), " ")) + "\n")
+		rest = rest[n:]
+		p.number++
 	}
 }
 
+// pad is what makes addresses end in one column.
+func (p *page) pad(addr uint64) string {
+	return strings.Repeat(" ", max(p.digits-len(fmt.Sprintf("%x", addr)), 0))
+}
+
+// behind is the source line that -l prints behind an instruction.
+func (p *page) behind(x *Line) string {
+	if !p.o.Lines {
+		return ""
+	}
+	line := p.lineOf(x)
+	if line == "" || line == p.last {
+		return ""
+	}
+	p.last = line
+	return " // " + escape.Name(line)
+}
+
+// lineOf is the source line of an instruction that the table of lines counts;
+// "" if it has too little, or none.
+func (p *page) lineOf(x *Line) string {
+	if len(x.Frames) == 0 || x.Frames[0].Line == 0 || x.Frames[0].File == "" {
+		return ""
+	}
+	for _, e := range p.o.Columns {
+		if p.l.Percent(x, e, p.o) > leastLine {
+			return p.file(x.Frames[0])
+		}
+	}
+	return ""
+}
+
+func (p *page) file(f Frame) string {
+	name := f.File
+	if !p.o.FullPath {
+		name = path.Base(name)
+	}
+	return fmt.Sprintf("%s:%d", name, f.Line)
+}
+
+// leastLine is the percentage that instructions need to count in the table of
+// lines.
+const leastLine = 0.5
+
+// summary prints the table of source lines.
+func (p *page) summary() {
+	type row struct {
+		line    string
+		percent []float64
+	}
+	var rows []*row
+	of := map[string]*row{}
+	for i := range p.l.Lines {
+		x := &p.l.Lines[i]
+		line := p.lineOf(x)
+		if line == "" {
+			continue
+		}
+		r := of[line]
+		if r == nil {
+			r = &row{line, make([]float64, len(p.o.Columns))}
+			of[line] = r
+			rows = append(rows, r)
+		}
+		for k, e := range p.o.Columns {
+			r.percent[k] += p.l.Percent(x, e, p.o)
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b *row) int {
+		return cmp.Or(slices.Compare(b.percent, a.percent), cmp.Compare(a.line, b.line))
+	})
+	fmt.Fprintf(p, "\nSorted summary for file %s\n----------------------------------------------\n\n", escape.Name(p.o.Object.Path))
+	if len(rows) == 0 {
+		p.WriteString(" Nothing higher than 0.5%\n")
+	}
+	for _, r := range rows {
+		for _, x := range r.percent {
+			color, off := p.paint(x)
+			fmt.Fprintf(p, " %s%7.2f%s", color, x, off)
+		}
+		fmt.Fprintf(p, " %s\n", escape.Name(r.line))
+	}
+}
+
+// paint returns what makes a percentage red or green, and what ends it.
+func (p *page) paint(percent float64) (on, off string) {
+	switch {
+	case !p.o.Color:
+	case percent >= 5:
+		return "\x1b[31m", "\x1b[m"
+	case percent >= 0.5:
+		return "\x1b[32m", "\x1b[m"
+	}
+	return "", ""
+}
+
 // Percent returns the share of an instruction in what was counted of an event.
-func (l *Listing) Percent(x *Line, e int, o PageOptions) float64 {
+func (l *Listing) Percent(x *Line, e int32, o PageOptions) float64 {
 	part, whole := x.Counts[e].Period, l.Total[e].Period
 	switch o.Type {
 	case LocalHits:
@@ -182,18 +321,39 @@ func (l *Listing) Percent(x *Line, e int, o PageOptions) float64 {
 	return 100 * float64(part) / float64(whole)
 }
 
-// instruction is an instruction as objdump prints it, behind its address.
-func (p *page) instruction(x *Line) string {
-	addr := fmt.Sprintf("%*x", p.digits, x.Addr)
-	pad := len(addr) - len(strings.TrimLeft(addr, " "))
-	text := fmt.Sprintf("%x:\t", x.Addr)
-	if p.o.Raw {
-		for _, c := range x.Bytes {
-			text += fmt.Sprintf("%02x ", c)
-		}
-		text = text[:len(text)-1] + "\t"
+// rawBytes is how many bytes of an instruction objdump prints in a line.
+func rawBytes(m objfile.Machine) int {
+	switch m {
+	case objfile.MachineX86_64, objfile.Machine386:
+		return 7
+	case objfile.MachineS390:
+		return 6
 	}
-	return strings.Repeat(" ", pad) + expandTabs(text+escape.Name(x.Text))
+	return 4
+}
+
+// rawText is bytes as objdump prints them in front of an instruction.
+func rawText(b []byte, m objfile.Machine) string {
+	switch m {
+	case objfile.MachineAArch64, objfile.MachineARM, objfile.MachineRISCV, objfile.MachineLoong:
+		if len(b) == 4 {
+			return fmt.Sprintf("%02x%02x%02x%02x ", b[3], b[2], b[1], b[0])
+		}
+	}
+	var s strings.Builder
+	for _, c := range b {
+		fmt.Fprintf(&s, "%02x ", c)
+	}
+	return fmt.Sprintf("%-*s", 3*rawBytes(m), s.String())
+}
+
+// escapeText is the text of an instruction, in which tabs are as they are.
+func escapeText(s string) string {
+	parts := strings.Split(s, "\t")
+	for i := range parts {
+		parts[i] = escape.Name(parts[i])
+	}
+	return strings.Join(parts, "\t")
 }
 
 // expandTabs puts blanks up to the next multiple of eight in place of tabs.

@@ -5,6 +5,9 @@ package disasm
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/perfark/perfark/objfile"
 )
@@ -97,3 +100,104 @@ func (d *Decoder) Decode(code []byte, addr uint64) Inst {
 
 // Notice says what this decoder lacks, or nothing.
 func (d *Decoder) Notice() string { return d.notice }
+
+// Parse reads an instruction as objdump prints it, without symbols: what it
+// does to the flow of control, and its target if that is the last operand.
+func Parse(m objfile.Machine, text string) Inst {
+	i := Inst{Text: text}
+	op, args, _ := strings.Cut(strings.ReplaceAll(text, "\t", " "), " ")
+	if i.Kind = kindOf(m, op); i.Kind == Plain || i.Kind == Return {
+		return i
+	}
+	args = args[strings.LastIndexAny(args, ", ")+1:]
+	if n, err := strconv.ParseUint(strings.TrimPrefix(args, "0x"), 16, 64); err == nil {
+		i.Target, i.HasTarget = n, true
+		i.Text = strings.TrimSuffix(text, args) + strconv.FormatUint(n, 16)
+	}
+	return i
+}
+
+// kindOf tells from the name of an operation what it does.
+func kindOf(m objfile.Machine, op string) Kind {
+	has := func(names ...string) bool { return slices.Contains(names, op) }
+	begins := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(s string) bool { return strings.HasPrefix(op, s) })
+	}
+	switch m {
+	case objfile.MachineX86_64, objfile.Machine386:
+		switch {
+		case begins("call", "lcall"):
+			return Call
+		case begins("jmp", "ljmp"):
+			return Jump
+		case begins("j", "loop"):
+			return Branch
+		case begins("ret", "lret", "iret", "sysret"):
+			return Return
+		}
+	case objfile.MachineAArch64, objfile.MachineARM:
+		switch {
+		case has("ret", "eret", "retaa", "retab"):
+			return Return
+		case has("bl", "blr", "blx"):
+			return Call
+		case has("b", "br", "bx", "b.n", "b.w"):
+			return Jump
+		case m == objfile.MachineAArch64 && (begins("b.") || has("cbz", "cbnz", "tbz", "tbnz")),
+			m == objfile.MachineARM && (has("cbz", "cbnz") || len(op) >= 3 && op[0] == 'b' && strings.Contains("eq ne cs cc mi pl vs vc hi ls ge lt gt le", strings.TrimSuffix(strings.TrimSuffix(op[1:], ".n"), ".w"))):
+			return Branch
+		}
+	case objfile.MachineRISCV, objfile.MachineLoong:
+		switch {
+		case has("ret"):
+			return Return
+		case has("jal", "jalr", "call", "bl", "c.jal", "c.jalr"):
+			return Call
+		case has("j", "jr", "b", "tail", "c.j", "c.jr"):
+			return Jump
+		case begins("b", "c.b"):
+			return Branch
+		}
+	case objfile.MachineMIPS:
+		switch {
+		case begins("jal", "bal", "bgezal", "bltzal"):
+			return Call
+		case has("j", "b", "jr", "bc"):
+			return Jump
+		case begins("b"):
+			return Branch
+		}
+	case objfile.MachinePPC, objfile.MachinePPC64:
+		switch {
+		case begins("blr", "bclr", "rfi"):
+			return Return
+		case has("bl", "bla", "bctrl", "bcl"):
+			return Call
+		case has("b", "ba", "bctr"):
+			return Jump
+		case begins("b") && !begins("brinc", "bpermd", "brd", "brh", "brw"):
+			return Branch
+		}
+	case objfile.MachineS390:
+		switch {
+		case begins("bras", "bas", "bal"):
+			return Call
+		case has("j", "jg", "br", "b"):
+			return Jump
+		case begins("j", "br", "cgij", "cgrj", "crj", "cij", "clgij", "clgrj", "clij", "clrj"):
+			return Branch
+		}
+	case objfile.MachineSPARC, objfile.MachineSPARC64:
+		switch {
+		case has("call"):
+			return Call
+		case has("ret", "retl", "return"):
+			return Return
+		case has("b", "ba", "jmp"):
+			return Jump
+		case begins("b", "fb"):
+			return Branch
+		}
+	}
+	return Plain
+}

@@ -57,6 +57,29 @@ func Demangle(name string) string {
 	return s + suffix
 }
 
+// DemangleFull is Demangle with the parameters of C++ functions, and their
+// clone suffixes, as GNU objdump -C prints names.
+func DemangleFull(name string) string {
+	if len(name) > maxMangled {
+		return name
+	}
+	mangled, suffix, _ := strings.Cut(name, "@")
+	if !strings.HasPrefix(mangled, "_Z") && !strings.HasPrefix(mangled, "_GLOBAL_") {
+		return Demangle(name)
+	}
+	if _, ok := rustLegacy(mangled); ok {
+		return Demangle(name)
+	}
+	s, err := demangle.ToString(mangled, demangle.NoRust, demangle.MaxLength(16))
+	if err != nil {
+		return name
+	}
+	if suffix != "" {
+		s += "@" + suffix
+	}
+	return s
+}
+
 // ocaml demangles camlModule__name: __ is a dot, $xx a byte in hex.
 func ocaml(name string) (string, bool) {
 	s := name[len("caml"):]

@@ -203,6 +203,9 @@ func (f *File) Big() bool { return f.big }
 // Type returns what the file is for.
 func (f *File) Type() Type { return f.typ }
 
+// Flags returns the flags of the file's machine (e_flags).
+func (f *File) Flags() uint32 { return f.flags }
+
 // Machine returns the file's architecture.
 func (f *File) Machine() Machine { return f.machine }
 

@@ -43,6 +43,10 @@ type SymbolOptions struct {
 	// that any may be. A symbol without a size may seem to end later than it
 	// does, though not beyond the next of these addresses.
 	Only []uint64
+
+	// Labels keeps those in sections of any name, and hidden ones: what a disassembler names
+	// addresses after.
+	Labels bool
 }
 
 // Symbols returns the symbols of a file: those of .symtab, .dynsym and
@@ -114,7 +118,7 @@ func (f *File) Moved(runtime *File) (distance uint64, ok bool) {
 }
 
 func (f *File) symbols(runtime *File, o SymbolOptions) (*Table, error) {
-	l := &loader{space: o.Space, only: o.Only, self: f, runtime: runtime, place: f, tables: map[*section]rawTable{}}
+	l := &loader{space: o.Space, labels: o.Labels, only: o.Only, self: f, runtime: runtime, place: f, tables: map[*section]rawTable{}}
 	if l.only != nil {
 		l.behind = make([]barrier, len(l.only))
 	}
@@ -160,6 +164,7 @@ func (f *File) misplaced() bool {
 type loader struct {
 	t             Table
 	space         Space
+	labels        bool
 	self, runtime *File  // whose symbols; runtime may be nil
 	place         *File  // the one of them whose headers turn addresses into offsets
 	moved         uint64 // see File.Moved
@@ -350,7 +355,7 @@ func (l *loader) rules(f *File) []sectionRule {
 			continue
 		}
 		r.keep = true
-		r.label = strings.Contains(s.name, "text") || strings.Contains(s.name, "data")
+		r.label = l.labels || strings.Contains(s.name, "text") || strings.Contains(s.name, "data")
 		r.bias, r.known = s.addr-s.off, s.typ != shtNobits
 		if !r.known && i < len(l.place.sections) {
 			if p := l.place.sections[i]; p.addr == s.addr+l.distance(f) && p.name == s.name && p.typ != shtNobits {
@@ -477,7 +482,7 @@ func (c *symbolReader) symbol(i int, b []byte) {
 	if shndx == shnUndef || shndx == shnAbs || name == 0 || uint64(name) >= c.names.size {
 		return
 	}
-	label := typ == sttNotype && other&3 != stvHidden && other&3 != stvInternal
+	label := typ == sttNotype && (l.labels || other&3 != stvHidden && other&3 != stvInternal)
 	if typ != sttFunc && typ != sttIfunc && typ != sttObject && !label {
 		return
 	}

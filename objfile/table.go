@@ -207,6 +207,60 @@ func (t *Table) find(addr uint64) (int, bool) {
 	return t.best(i, addr), true
 }
 
+// Before returns the symbol that a disassembler names an address after: the
+// last that starts at or before it, wherever it ends; the first of all if none
+// does. Of several at one place
+// it is the longest, then one that is global, then the first by name.
+func (t *Table) Before(addr uint64) (Sym, bool) {
+	if t.stubs != nil {
+		if j, ok := t.stubs.find(addr); ok {
+			return t.stubs.t.Sym(j), true
+		}
+	}
+	n, _ := slices.BinarySearchFunc(t.syms, addr, func(s symbol, a uint64) int {
+		if s.start <= a {
+			return -1
+		}
+		return 1
+	})
+	if n == 0 && len(t.syms) > 0 {
+		for n < len(t.syms) && t.syms[n].start == t.syms[0].start && n < maxNesting {
+			n++
+		}
+	}
+	if n == 0 {
+		return Sym{}, false
+	}
+	best := n - 1
+	for i := n - 2; i >= 0 && t.syms[i].start == t.syms[best].start && n-i < maxNesting; i-- {
+		if t.sooner(i, best) {
+			best = i
+		}
+	}
+	return t.Sym(best), true
+}
+
+// sooner reports whether a disassembler prefers symbol i to j of the same
+// place.
+func (t *Table) sooner(i, j int) bool {
+	key := func(s *symbol) (size uint64, global int) {
+		if s.flags&symSizeless == 0 {
+			size = s.end - s.start
+		}
+		if s.flags&(symGlobal|symWeak) == symGlobal {
+			global = 1
+		}
+		return size, global
+	}
+	a, b := &t.syms[i], &t.syms[j]
+	sizeA, globalA := key(a)
+	sizeB, globalB := key(b)
+	if c := cmp.Or(cmp.Compare(sizeA, sizeB), cmp.Compare(globalA, globalB)); c != 0 {
+		return c > 0
+	}
+	return t.tabs[a.tab].at(a.name, maxName) < t.tabs[b.tab].at(b.name, maxName)
+}
+
 // An alias is the choice among the symbols that start at one address.
 type alias struct {
 	best    int32 // the one that perf keeps

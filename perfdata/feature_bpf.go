@@ -45,6 +45,7 @@ type BPFFunc struct {
 	Size uint32 // bytes
 	Tag  [8]byte
 	Type uint32 // of the function in the BTF; 0 if unknown
+	Code []byte // machine code, in the program's Data; nil if it is not recorded
 }
 
 // A BTF is the type information of BPF programs.
@@ -56,6 +57,8 @@ type BTF struct {
 // Offsets in struct bpf_prog_info.
 const (
 	bpfInfoID           = 4
+	bpfInfoJitedLen     = 16
+	bpfInfoJitedInsns   = 24
 	bpfInfoName         = 64
 	bpfInfoNameLen      = 16
 	bpfInfoNrKsyms      = 104
@@ -154,6 +157,12 @@ func (p *BPFProg) decode(at int64, big bool) {
 	if uint64(n) > uint64(addrs.Len()/8) || uint64(n) > uint64(lens.Len()/4) || uint64(n) > uint64(tags.Len()/8) {
 		return
 	}
+	// The code of the functions is in one piece, in the same order.
+	var code []byte
+	if code = array(bpfInfoJitedInsns); p.Arrays&1 == 0 || uint64(u32(bpfInfoJitedLen)) > uint64(len(code)) {
+		code = nil
+	}
+	code = code[:min(u32(bpfInfoJitedLen), uint32(len(code)))]
 	infos := array(bpfInfoFuncInfo)
 	rec := uint64(u32(bpfInfoFuncRecSize))
 	for i := range int(n) {
@@ -162,6 +171,9 @@ func (p *BPFProg) decode(at int64, big bool) {
 		if o := uint64(i) * rec; rec >= 8 && uint32(i) < u32(bpfInfoNrFuncInfo) && o+8 <= uint64(len(infos)) {
 			c := decode.NewCursor(infos[o+4:], 0, big)
 			f.Type = c.Uint32("type_id")
+		}
+		if uint64(f.Size) <= uint64(len(code)) && f.Size > 0 {
+			f.Code, code = code[:f.Size:f.Size], code[f.Size:]
 		}
 		p.Funcs = append(p.Funcs, f)
 	}

@@ -21,6 +21,7 @@ type Profile struct {
 	Frames    []Frame
 	Files     []string // source files, as the debug information names them; bytes
 	Extras    []Extra
+	Runs      []Run             // of code without a branch that was taken; nil if that was not kept
 	Cgroups   map[uint64]string // path by id
 	Lost      Lost
 }
@@ -194,6 +195,15 @@ type Extra struct {
 	// What the data of a tracepoint says, and each behind a NUL the values of
 	// those of its fields that were asked for; bytes.
 	Text string
+}
+
+// A Run is code that was gone through in a straight line: from where a branch
+// went to where the next one left.
+type Run struct {
+	Location   int32 // of the samples in whose branch stacks it is
+	Start, End int32 // locations: of its first instruction, and of the branch at its end
+	Count      uint64
+	Predicted  uint64 // how often the branch at its end went where it was thought to go
 }
 
 // Lost counts what the profile lacks.

@@ -31,6 +31,8 @@ type builder struct {
 	extras   []profile.Extra // see extraOf
 	extraIDs map[profile.Extra]int32
 
+	runs map[runKey]profile.Run // see addRuns
+
 	strange bool // with an index: an address was not in it
 }
 
@@ -125,6 +127,9 @@ func (b *builder) add(w *worker, f *frames, pos uint64, th *threadEntry) {
 	if b.l.o.Branches {
 		b.addBranches(w, f, th)
 		return
+	}
+	if b.l.o.Runs && b.l.index == nil {
+		b.addRuns(w, f)
 	}
 	extra := int32(none)
 	if b.keep&keepExtra != 0 {

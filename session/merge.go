@@ -26,6 +26,9 @@ func (l *loader) merge(p *profile.Profile) {
 	var locs [][]int32
 	if l.index == nil {
 		locs = mergeLocations(p, bs, l.o.Workers)
+		if l.o.Runs {
+			mergeRuns(p, bs, locs)
+		}
 		if l.recalls() {
 			l.takeRecall(locs)
 		}

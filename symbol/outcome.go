@@ -45,6 +45,7 @@ const (
 	// Why there is no machine code.
 	NoVmlinux Reason = "no vmlinux of this kernel, or file of this module, was found"
 	NoJITCode Reason = "no code bytes were recorded for it: code made at run time, known by a perf map alone"
+	NoSize    Reason = "no code bytes: the function has no size"
 	NoBPFCode Reason = "no code bytes were recorded for it: a BPF program"
 
 	// Why there are no lines and no inlined functions.

@@ -46,6 +46,10 @@ type Options struct {
 	// address of a BPF program. It is called by many goroutines.
 	BPFLine func(addr uint64) (file string, line int, ok bool)
 
+	// BPFCode, if set, returns the machine code of the BPF function at an
+	// address, from there to its end, and for which machine it is.
+	BPFCode func(addr uint64) (code []byte, m objfile.Machine, ok bool)
+
 	// FilesOnly says that indexes in Source are not used: for whoever wants to
 	// know what the files can name.
 	FilesOnly bool

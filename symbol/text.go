@@ -16,8 +16,9 @@ import (
 // Text is the machine code of an object.
 type Text struct {
 	Machine    objfile.Machine
-	Bits       int  // 32 or 64
-	Big        bool // the most significant byte comes first
+	Bits       int    // 32 or 64
+	Flags      uint32 // of the machine, see objfile.File.Flags
+	Big        bool   // the most significant byte comes first
 	Origin     string
 	Unverified bool // nothing but its path ties the file to the recording
 	Slim       bool // code of functions without samples is not there
@@ -28,6 +29,9 @@ type Text struct {
 	back func(link uint64) (uint64, bool)
 	name func(addr uint64) string
 	done func()
+
+	labels *objfile.Table // in the space of Address; nil if there are none
+	names  map[uint64]string
 }
 
 // A TextError says why there is no machine code of an object.
@@ -69,7 +73,11 @@ func OpenText(ctx context.Context, p *profile.Profile, object int32, o Options) 
 	case profile.KindPerfMap:
 		return nil, fail(NoJITCode, "")
 	case profile.KindBPF:
-		return nil, fail(NoBPFCode, "")
+		t, ok := bpfText(p, object, o)
+		if !ok {
+			return nil, fail(NoBPFCode, "")
+		}
+		return t, nil
 	case profile.KindSpecial, profile.KindUnnamed:
 		return nil, fail(NotCode, "")
 	}
@@ -82,7 +90,7 @@ func OpenText(ctx context.Context, p *profile.Profile, object int32, o Options) 
 		return nil, fail(why, detail)
 	}
 	t := &Text{
-		Machine: f.Machine(), Bits: f.Class(), Big: f.Big(), Origin: sf.Origin, Unverified: sf.Unverified, Slim: f.IsSlim(),
+		Machine: f.Machine(), Bits: f.Class(), Flags: f.Flags(), Big: f.Big(), Origin: sf.Origin, Unverified: sf.Unverified, Slim: f.IsSlim(),
 		code: sf, done: func() { closeFile(sf) },
 	}
 	t.name = func(addr uint64) string {
@@ -91,6 +99,10 @@ func OpenText(ctx context.Context, p *profile.Profile, object int32, o Options) 
 			return ""
 		}
 		return f.SectionAt(off)
+	}
+	if f.Type() != objfile.TypeRel {
+		// What cannot be had is not named.
+		t.labels, _ = f.Symbols(objfile.SymbolOptions{Space: objfile.Addresses, Labels: true})
 	}
 	switch {
 	case f.DebugOnly():
@@ -154,6 +166,65 @@ func (r *resolver) jitText(ctx context.Context, obj *profile.Object) (*Text, err
 	}, nil
 }
 
+// bpfText is the code that the recording has of a BPF program; ok is false if
+// it has none.
+func bpfText(p *profile.Profile, object int32, o Options) (t *Text, ok bool) {
+	var machine objfile.Machine
+	for i := range p.Locations {
+		if l := &p.Locations[i]; o.BPFCode != nil && !ok && l.Object == object {
+			_, machine, ok = o.BPFCode(l.Addr)
+		}
+	}
+	if !ok {
+		return nil, false
+	}
+	same := func(addr uint64) (uint64, bool) { return addr, true }
+	return &Text{
+		Machine: machine, Bits: 64, Origin: "the recording", code: bpfReader(o.BPFCode),
+		off: func(addr uint64) (uint64, uint64, bool) {
+			code, _, ok := o.BPFCode(addr)
+			return addr, uint64(len(code)), ok
+		},
+		link: same, back: same,
+	}, true
+}
+
+// A bpfReader reads code at its addresses.
+type bpfReader func(addr uint64) (code []byte, m objfile.Machine, ok bool)
+
+func (r bpfReader) ReadAt(b []byte, addr int64) (int, error) {
+	code, _, _ := r(uint64(addr))
+	n := copy(b, code)
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// Places returns where in an object a symbol begins that is not the one it is
+// called by, in the space of Location.Addr: name is as in the symbol table, or
+// as printed.
+func Places(ctx context.Context, p *profile.Profile, object int32, name string, o Options) ([]uint64, error) {
+	t, err := OpenText(ctx, p, object, o)
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	var out []uint64
+	if t.labels == nil {
+		return nil, nil
+	}
+	for s := range t.labels.All {
+		if s.Name != name && (len(s.Name) <= len(name) || objfile.Demangle(s.Name) != name) {
+			continue
+		}
+		if at, ok := t.back(s.Start); ok {
+			out = append(out, at)
+		}
+	}
+	return out, nil
+}
+
 // kernelText makes t the code of a vmlinux, which was moved when it started.
 func (r *resolver) kernelText(ctx context.Context, t *Text, f *objfile.File, obj *profile.Object) error {
 	tab, err := f.Symbols(objfile.SymbolOptions{Space: objfile.Addresses})
@@ -207,6 +278,36 @@ func (t *Text) Address(addr uint64) (uint64, bool) { return t.link(addr) }
 
 // Location is the inverse of Address, as far as it is known.
 func (t *Text) Location(link uint64) (uint64, bool) { return t.back(link) }
+
+// Name returns what GNU objdump -C calls an address as linked: the symbol
+// before it and the distance; "" if there is none. It is not for several
+// goroutines at a time.
+func (t *Text) Name(link uint64) string {
+	if t.labels == nil {
+		return ""
+	}
+	s, ok := t.labels.Before(link)
+	if !ok {
+		return ""
+	}
+	name, ok := t.names[s.Start]
+	if !ok {
+		if name = objfile.DemangleFull(s.Name); len(t.names) == maxLabels || t.names == nil {
+			t.names = map[uint64]string{}
+		}
+		t.names[s.Start] = name
+	}
+	switch {
+	case link == s.Start:
+		return name
+	case link < s.Start:
+		return fmt.Sprintf("%s-0x%x", name, s.Start-link)
+	}
+	return fmt.Sprintf("%s+0x%x", name, link-s.Start)
+}
+
+// maxLabels is how many names a Text remembers.
+const maxLabels = 1 << 16
 
 // Section returns the name of the section with the code at an address; "" if
 // there is none.

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -14,6 +14,7 @@ import (
 	"github.com/perfark/perfark/annotate"
 	"github.com/perfark/perfark/disasm"
 	"github.com/perfark/perfark/internal/escape"
+	"github.com/perfark/perfark/perfdata"
 	"github.com/perfark/perfark/profile"
 	"github.com/perfark/perfark/session"
 	"github.com/perfark/perfark/symbol"
@@ -24,18 +25,33 @@ type annotateCmd struct {
 	*app
 	filterFlags
 	symbolFlags
+	sourceFlags
+	symbol      string
 	percentType string
 	style       string
+	objdump     string
+	color       string
 	stdio       bool
+	stdio2      bool
+	json        bool
 	fullPaths   bool
+	lines       bool
 	raw         bool
 	sources     bool
 	samples     bool
 	period      bool
+	group       bool
 	skipMissing bool
 	limit       float64
-	sourceDirs  []string
 	workers     int
+	given       struct{ group *bool }
+}
+
+var annotateForeign = []foreignFlag{
+	{"dump-raw-trace", "D", noValue, noDump},
+	{"gtk", "", noValue, noBrowser},
+	{"itrace", "", maybeValue, noHardware},
+	{"tui", "", noValue, noBrowser},
 }
 
 func newAnnotateCmd(a *app) *cobra.Command {
@@ -46,18 +62,23 @@ func newAnnotateCmd(a *app) *cobra.Command {
 		Long: `Annotate prints the instructions of each function with samples, the one with most of
 them first, with the share of each instruction and the source lines in between, as
 perf annotate --stdio does. It needs no other program: perfark reads the code itself.
-Objects are found as report finds them, and count only with the recorded Build ID.
+Objects are found as report finds them, and count only with the recorded Build ID;
+the text of source files only if they are those that were compiled.
 
 Exit status: 0 every function that was asked for is shown; 3 some could not be, or a
 part of the recording was lost; 1 none could be.`,
 		Example: `  perfark annotate main
   perfark annotate -i profile.perfark --symbol=hot_leaf -l
-  perfark annotate -M intel --no-source --asm-raw -d libc.so.6`,
+  perfark annotate -M intel --no-source --asm-raw -d libc.so.6
+  perfark annotate -i profile.perfark --prefix-map /build/app=$PWD`,
 		Annotations: map[string]string{likePerf: "yes"},
 		Args:        cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkForeignFlags(cmd.Flags(), annotateForeign); err != nil {
+				return err
+			}
 			if len(args) == 1 {
-				c.filterFlags.symbols = args[0]
+				c.symbol = args[0]
 			}
 			return c.run(cmd.Context())
 		},
@@ -69,22 +90,33 @@ part of the recording was lost; 1 none could be.`,
 	fs := cmd.Flags()
 	fs.BoolVarP(&a.quiet, "quiet", "q", false, "no progress, fewer messages")
 	fs.CountVarP(&a.verbose, "verbose", "v", "print more messages; may be repeated")
-	fs.StringVarP(&c.filterFlags.symbols, "symbol", "s", "", "show only the function `SYMBOL`")
+	fs.StringVarP(&c.symbol, "symbol", "s", "", "show only the function `SYMBOL`, by any of its names")
 	fs.StringVarP(&c.dsos, "dsos", "d", "", "show only functions of the objects `DSO,…`")
 	fs.StringVar(&c.percentType, "percent-type", "local-period", "what percentages are of: local-period, local-hits, global-period or global-hits")
 	fs.StringVarP(&c.style, "disassembler-style", "M", "att", "write instructions of x86 in the `STYLE` att or intel")
+	fs.StringVar(&c.objdump, "objdump", "", "have the GNU objdump `PATH` read the code, if it knows the machine")
 	fs.Float64Var(&c.limit, "percent-limit", 0, "leave out functions below `PCT` percent")
 	fs.BoolVar(&c.stdio, "stdio", false, "print text (there is nothing else)")
-	fs.BoolVarP(&c.fullPaths, "full-paths", "P", false, "print the paths of objects, not their names alone")
+	fs.BoolVar(&c.stdio2, "stdio2", false, "print text with arrows at jumps, and names in place of addresses")
+	fs.BoolVar(&c.json, "json", false, "print JSON (docs/annotate.md has its form)")
+	fs.StringVar(&c.color, "stdio-color", "auto", "colour percentages `WHEN`: always, never or auto, which is on a terminal")
+	fs.BoolVarP(&c.fullPaths, "full-paths", "P", false, "print the paths of objects and sources, not their names alone")
+	addSwitch(fs, &c.lines, "print-line", "l", false, "print a table of the source lines first, and lines behind instructions")
 	addSwitch(fs, &c.raw, "asm-raw", "", false, "print the bytes of instructions")
 	addSwitch(fs, &c.sources, "no-source", "", true, "leave out source lines")
 	addSwitch(fs, &c.samples, "show-nr-samples", "n", false, "print numbers of samples, not percentages")
 	addSwitch(fs, &c.period, "show-total-period", "", false, "print periods, not percentages")
 	addSwitch(fs, &c.skipMissing, "skip-missing", "", false, "say nothing of functions whose code is missing")
-	fs.StringArrayVar(&c.sourceDirs, "source-dir", nil, "look for source files in `DIR` first; may be repeated")
+	c.given.group = addSwitch(fs, &c.group, "group", "", false, "show events of a group side by side; all of them if there is no group")
+	c.addSourceFlags(fs)
 	c.addDropFilters(fs)
 	c.addSymbolNameFlags(fs)
 	addJobsFlag(cmd, &c.workers)
+	addForeignFlags(fs, annotateForeign)
+	completeFlags(cmd, map[string]func() []string{
+		"percent-type":       oneOf("local-period", "local-hits", "global-period", "global-hits"),
+		"disassembler-style": oneOf("att", "intel"), "stdio-color": oneOf("always", "never", "auto"),
+	})
 	return cmd
 }
 
@@ -92,12 +124,9 @@ func (c *annotateCmd) run(ctx context.Context) error {
 	if err := c.symbolFlags.check(); err != nil {
 		return err
 	}
-	percent, err := annotate.ParsePercentType(c.percentType)
+	page, err := c.page()
 	if err != nil {
-		return usagef("--percent-type: %s", err)
-	}
-	if c.style != "att" && c.style != "intel" {
-		return usagef("-M %s: not att or intel", c.style)
+		return err
 	}
 	name, err := c.inputName(nil)
 	if err != nil {
@@ -109,6 +138,9 @@ func (c *annotateCmd) run(ctx context.Context) error {
 	}
 	defer in.Close()
 	so := session.Options{Workers: c.workers, MaxRecall: -1}
+	for _, e := range in.Events() {
+		so.Runs = so.Runs || e.Attr.SampleType&perfdata.SampleBranchStack != 0
+	}
 	if so.Filter, err = c.dropFilter(ctx, in.File); err != nil {
 		return err
 	}
@@ -128,122 +160,354 @@ func (c *annotateCmd) run(ctx context.Context) error {
 	}
 	defer src.Close()
 	p := res.Profile
-	options := symbol.Options{Source: c.symbolFlags.source(in.sources(src), p), Workers: c.workers, BPFLine: in.bpfLine()}
+	options := symbol.Options{
+		Source: c.symbolFlags.source(in.sources(src), p), Workers: c.workers, BPFLine: in.bpfLine(), BPFCode: in.bpfCode(),
+	}
 	if _, err := c.resolve(ctx, p, options); err != nil {
 		return err
 	}
-	shown, failed := 0, 0
-	options.Limits = c.limits
-	for _, fn := range c.wanted(p) {
-		l, err := annotate.List(ctx, p, fn, annotate.Options{Symbol: options, Disasm: disasm.Options{Intel: c.style == "intel"}, NoLine: !c.sources})
-		var missing *symbol.TextError
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.As(err, &missing):
-			if failed++; !c.skipMissing {
-				c.notef("%s: not shown: %s", escape.Name(fn.Func.Name), escape.Name(err.Error()))
-				if missing.Hint != "" {
-					c.hintf("%s", missing.Hint)
-				}
-			}
-			continue
-		case err != nil:
-			failed++
-			c.notef("%s: not shown: %s", escape.Name(fn.Func.Name), escape.Name(err.Error()))
-			continue
-		}
-		for _, n := range l.Notices {
-			c.notef("%s: %s", escape.Name(fn.Func.Name), escape.Name(n))
-		}
-		if shown == 0 {
-			c.startPager()
-		}
-		shown++
-		if err := annotate.WritePage(c.stdout, l, c.page(p, l, percent)); err != nil {
-			return err
-		}
+	options.Index, options.Limits = c.indexes(), c.limits
+	r := &annotation{
+		annotateCmd: c, in: in, p: p, page: page,
+		options: annotate.Options{Symbol: options, Disasm: disasm.Options{Intel: c.style == "intel"}, Objdump: c.objdump},
+		codes:   map[int32]*openCode{},
 	}
-	c.stdout.Flush()
-	switch {
-	case shown == 0 && failed == 0 && c.filterFlags.symbols != "":
-		return fmt.Errorf("%s: no samples in a function %q", in.Name(), c.filterFlags.symbols)
-	case shown == 0 && failed == 0:
-		return fmt.Errorf("%s: no samples in a function with a name", in.Name())
-	case shown == 0:
-		return fmt.Errorf("%s: no function could be shown", in.Name())
-	case failed > 0 && !c.skipMissing:
-		return partialf("%s: %d of %d functions are not shown", in.Name(), failed, shown+failed)
+	defer r.close()
+	if r.page.Source, err = c.sourceFiles(ctx, in, p); err != nil {
+		return err
+	}
+	if err := r.print(ctx); err != nil {
+		return err
 	}
 	return c.lossError(in, res)
 }
 
-// wanted returns the functions that the flags ask for.
-func (c *annotateCmd) wanted(p *profile.Profile) []*annotate.Function {
-	names := split(c.filterFlags.symbols)
-	dsos := split(c.dsos)
-	var total uint64
-	for i := range p.Events {
-		total += p.Events[i].Period
-	}
-	var out []*annotate.Function
-	for _, fn := range annotate.Collect(p, nil) {
-		o := &p.Objects[fn.Object]
-		var period uint64
-		for _, n := range fn.Total {
-			period += n.Period
-		}
-		switch {
-		case names != nil && !slices.Contains(names, fn.Func.Name) && !slices.Contains(names, fn.Func.Linkage):
-		case dsos != nil && !slices.Contains(dsos, o.Short) && !slices.Contains(dsos, o.Path):
-		case total > 0 && 100*float64(period)/float64(total) < c.limit:
-		default:
-			out = append(out, fn)
-		}
-	}
-	return out
-}
-
-func split(list string) []string {
-	if list == "" {
-		return nil
-	}
-	return strings.Split(list, ",")
-}
-
-// page is how a listing is printed.
-func (c *annotateCmd) page(p *profile.Profile, l *annotate.Listing, percent annotate.PercentType) annotate.PageOptions {
-	o := annotate.PageOptions{
-		Type: percent, FullPath: c.fullPaths, Raw: c.raw, NoSource: !c.sources, Events: p.Events, Section: l.Section,
-		ObjectLong: p.Objects[l.Object].Path, Source: c.readSource,
-	}
+// page checks the flags that say how listings are printed.
+func (c *annotateCmd) page() (annotate.PageOptions, error) {
+	o := annotate.PageOptions{FullPath: c.fullPaths, Raw: c.raw, Lines: c.lines}
+	var err error
 	switch {
+	case c.style != "att" && c.style != "intel":
+		return o, usagef("-M %q: want att or intel", c.style)
+	case c.color != "always" && c.color != "never" && c.color != "auto":
+		return o, usagef("--stdio-color %q: want always, never or auto", c.color)
 	case c.samples:
 		o.Value = annotate.Samples
 	case c.period:
 		o.Value = annotate.Period
 	}
-	return o
+	if o.Type, err = annotate.ParsePercentType(c.percentType); err != nil {
+		return o, usagef("--percent-type: %s", err)
+	}
+	if c.objdump != "" {
+		if c.objdump, err = exec.LookPath(c.objdump); err != nil {
+			return o, hintf(fmt.Errorf("--objdump: %w", err), "without it perfark reads the code itself")
+		}
+	}
+	o.Color = (&reportCmd{app: c.app, color: c.color}).colors()
+	return o, nil
 }
 
-// maxSource is the size in bytes of source files that are read.
-const maxSource = 16 << 20
+// An annotation is the listings of one recording.
+type annotation struct {
+	*annotateCmd
+	in      *input
+	p       *profile.Profile
+	page    annotate.PageOptions
+	options annotate.Options
+	codes   map[int32]*openCode
+	doc     annotate.Document
 
-// readSource returns the lines of a source file: of --source-dir, else where
-// it was compiled.
-func (c *annotateCmd) readSource(file string) []string {
-	var places []string
-	for _, dir := range c.sourceDirs {
-		places = append(places, filepath.Join(dir, file), filepath.Join(dir, filepath.Base(file)))
+	shown, failed int
+	said          map[string]bool // notes and hints
+}
+
+// An openCode is the code of an object, or why there is none.
+type openCode struct {
+	*annotate.Code
+	runs *annotate.Runs
+	err  error
+}
+
+func (r *annotation) close() {
+	for _, c := range r.codes {
+		if c.Code != nil {
+			c.Close()
+		}
 	}
-	for _, name := range append(places, file) {
-		fi, err := os.Stat(name)
-		if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxSource {
+}
+
+// A column is what is shown on one page: an event, or several.
+type column struct {
+	title  string
+	events []int32
+}
+
+// columns are the pages of each function: one for each event, unless events
+// are shown side by side.
+func (r *annotation) columns() []column {
+	var out []column
+	grouped := map[int32]bool{}
+	if r.group {
+		c := reportCmd{group: true}
+		c.given.group = r.given.group
+		for _, g := range c.groups(r.in.File) {
+			var names []string
+			for _, e := range g.Members {
+				names = append(names, r.p.Events[e].Name)
+				grouped[e] = true
+			}
+			name := cmp.Or(g.Name, "anon group")
+			out = append(out, column{name + " { " + strings.Join(names, ", ") + " }", g.Members})
+		}
+	}
+	for i := range r.p.Events {
+		if e := int32(i); !grouped[e] {
+			out = append(out, column{r.p.Events[i].Name, []int32{e}})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b column) int { return cmp.Compare(a.events[0], b.events[0]) })
+	return out
+}
+
+// print prints all that was asked for.
+func (r *annotation) print(ctx context.Context) error {
+	list := r.wanted(ctx)
+	r.said = map[string]bool{}
+	r.doc.File = r.in.Name()
+	for _, e := range r.p.Events {
+		r.doc.Events = append(r.doc.Events, annotate.DocEvent{Name: e.Name, Count: annotate.Count{Samples: e.Samples, Period: e.Period}})
+	}
+	columns := r.columns()
+	if r.json {
+		all := column{}
+		for i := range r.p.Events {
+			all.events = append(all.events, int32(i))
+		}
+		columns = []column{all}
+	}
+	for _, col := range columns {
+		if err := r.printColumn(ctx, col, list); err != nil {
+			return err
+		}
+	}
+	if r.json {
+		if err := annotate.WriteJSON(r.stdout, &r.doc); err != nil {
+			return err
+		}
+	}
+	if err := r.stdout.Flush(); err != nil {
+		return err
+	}
+	switch {
+	case r.shown == 0 && r.failed == 0 && r.symbol != "":
+		return fmt.Errorf("%s: no samples in a function %q", r.in.Name(), r.symbol)
+	case r.shown == 0 && r.failed == 0:
+		return fmt.Errorf("%s: no samples in a function with a name", r.in.Name())
+	case r.shown == 0 && !r.skipMissing:
+		return fmt.Errorf("%s: no function could be shown", r.in.Name())
+	case r.failed > 0 && !r.skipMissing:
+		return partialf("%s: %d of %d functions are not shown", r.in.Name(), r.failed, r.shown+r.failed)
+	}
+	return nil
+}
+
+func (r *annotation) printColumn(ctx context.Context, col column, list []*annotate.Function) error {
+	var take []*annotate.Function
+	for _, fn := range list {
+		if slices.ContainsFunc(col.events, func(e int32) bool { return fn.Total[e].Samples > 0 && r.share(fn, e) >= r.limit }) {
+			take = append(take, fn)
+		}
+	}
+	annotate.Sort(take, col.events)
+	byObject := map[int32][]*annotate.Function{}
+	for _, fn := range take {
+		byObject[fn.Object] = append(byObject[fn.Object], fn)
+	}
+	page := r.page
+	page.Events, page.Columns, page.Title = r.p.Events, col.events, col.title
+	header := r.header(col, list)
+	for _, fn := range take {
+		code := r.open(ctx, fn.Object, byObject[fn.Object], list)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		var l *annotate.Listing
+		err := code.err
+		if err == nil {
+			l, err = code.List(ctx, fn)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			r.missing(fn, err)
 			continue
 		}
-		if text, err := os.ReadFile(name); err == nil {
-			return strings.Split(string(text), "\n")
+		for _, n := range l.Notices {
+			r.sayOnce("%s", n)
+		}
+		page.Object, page.Runs, page.Machine = &r.p.Objects[fn.Object], code.runs, code.Machine()
+		if r.shown++; r.shown == 1 {
+			r.startPager()
+		}
+		switch {
+		case r.json:
+			r.doc.Functions = append(r.doc.Functions, l.Document(page))
+		case r.stdio2:
+			err = annotate.WriteText(r.stdout, l, header, page)
+		default:
+			err = annotate.WritePage(r.stdout, l, page)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// share is the percentage of an event that a function has.
+func (r *annotation) share(fn *annotate.Function, e int32) float64 {
+	if r.p.Events[e].Period == 0 {
+		return 0
+	}
+	return 100 * float64(fn.Total[e].Period) / float64(r.p.Events[e].Period)
+}
+
+// header is the line above a listing of --stdio2, as perf has it.
+func (r *annotation) header(col column, list []*annotate.Function) string {
+	var samples uint64
+	for _, e := range col.events {
+		if r.symbol == "" {
+			samples += r.p.Events[e].Samples
+			continue
+		}
+		for _, fn := range list {
+			samples += fn.Total[e].Samples
+		}
+	}
+	var period uint64
+	if period = r.p.Events[col.events[0]].Period; r.symbol != "" {
+		period = 0
+		for _, fn := range list {
+			period += fn.Total[col.events[0]].Period
+		}
+	}
+	unit := " "
+	for _, u := range []string{"K", "M", "G"} {
+		if samples <= 1000 {
+			break
+		}
+		samples, unit = samples/1000, u
+	}
+	event, rate := "event", ""
+	if len(col.events) > 1 {
+		event = "events"
+	}
+	if a := &r.in.Events()[col.events[0]].Attr; a.Flags&perfdata.FlagFreq != 0 {
+		rate = fmt.Sprintf(" %d Hz,", a.SamplePeriod)
+	}
+	return fmt.Sprintf("Samples: %d%s of %s '%s',%s Event count (approx.): %d, [percent: %s]", samples, unit, event, escape.Name(col.title), rate, period, r.page.Type)
+}
+
+// open opens the code of an object, of which functions will be listed.
+func (r *annotation) open(ctx context.Context, object int32, announced, list []*annotate.Function) *openCode {
+	c := r.codes[object]
+	if c == nil {
+		c = &openCode{}
+		c.Code, c.err = annotate.Open(ctx, r.p, object, r.options)
+		take := func(int32) bool { return true }
+		if r.symbol != "" {
+			// As perf does: of samples in other functions nothing is counted.
+			names := map[string]bool{}
+			for _, fn := range list {
+				names[fn.Func.Name] = true
+			}
+			take = func(location int32) bool {
+				f := r.p.Locations[location].Func
+				return f != profile.None && names[r.p.Functions[f].Name]
+			}
+		}
+		c.runs = annotate.NewRuns(r.p, object, take)
+		r.codes[object] = c
+	}
+	if c.err == nil {
+		c.Announce(announced)
+	}
+	return c
+}
+
+// missing says why a function is not shown.
+func (r *annotation) missing(fn *annotate.Function, err error) {
+	r.failed++
+	var why *symbol.TextError
+	hint := ""
+	switch {
+	case errors.As(err, &why):
+		hint = why.Hint
+	case errors.Is(err, disasm.ErrMachine):
+		hint = "--objdump=PATH, of a GNU objdump for this machine, reads it"
+	case errors.Is(err, annotate.ErrArchitecture):
+		hint = "without --objdump perfark reads the code of most machines itself"
+	}
+	r.doc.Missing = append(r.doc.Missing, annotate.DocMissing{Symbol: fn.Func.Name, Object: r.p.Objects[fn.Object].Path, Reason: err.Error(), Hint: hint})
+	if r.skipMissing {
+		return
+	}
+	r.notef("%s: not shown: %s", escape.Name(fn.Func.Name), escape.Name(err.Error()))
+	if hint != "" && !r.said[hint] {
+		r.said[hint] = true
+		r.hintf("%s", escape.Name(hint))
+	}
+}
+
+// sayOnce prints a note that is the same for many functions.
+func (r *annotation) sayOnce(format string, args ...any) {
+	s := fmt.Sprintf(format, args...)
+	if !r.said[s] {
+		r.said[s] = true
+		r.notef("%s", escape.Name(s))
+	}
+}
+
+// wanted returns the functions that the flags ask for.
+func (r *annotation) wanted(ctx context.Context) []*annotate.Function {
+	all := annotate.Collect(r.p)
+	if r.dsos != "" {
+		dsos := strings.Split(r.dsos, ",")
+		all = slices.DeleteFunc(all, func(fn *annotate.Function) bool {
+			o := &r.p.Objects[fn.Object]
+			return !slices.Contains(dsos, o.Short) && !slices.Contains(dsos, o.Path)
+		})
+	}
+	if r.symbol == "" {
+		return all
+	}
+	var list []*annotate.Function
+	for _, fn := range all {
+		if f := &fn.Func; f.Name == r.symbol || f.Linkage == r.symbol {
+			list = append(list, fn)
+		}
+	}
+	if len(list) == 0 {
+		list = r.aliased(ctx, all)
+	}
+	return list
+}
+
+// aliased returns the functions that have the wanted name among others.
+func (r *annotation) aliased(ctx context.Context, all []*annotate.Function) []*annotate.Function {
+	places := map[int32][]uint64{}
+	var list []*annotate.Function
+	for _, fn := range all {
+		at, ok := places[fn.Object]
+		if !ok {
+			at, _ = symbol.Places(ctx, r.p, fn.Object, r.symbol, r.options.Symbol) // what cannot be read has no names
+			places[fn.Object] = at
+		}
+		if slices.Contains(at, fn.Func.Start) {
+			list = append(list, fn)
+		}
+	}
+	return list
 }

@@ -1,6 +1,10 @@
 package main
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/perfark/perfark/objfile"
+)
 
 // bpfLine returns what gives the source lines of the BPF programs in a
 // recording; nil if it has none.
@@ -20,5 +24,31 @@ func (in *input) bpfLine() func(addr uint64) (file string, line int, ok bool) {
 			}
 		}
 		return "", 0, false
+	}
+}
+
+// machines are those of Linux, by what uname -m calls them.
+var machines = map[string]objfile.Machine{
+	"x86_64": objfile.MachineX86_64, "aarch64": objfile.MachineAArch64, "riscv64": objfile.MachineRISCV,
+	"ppc64le": objfile.MachinePPC64, "ppc64": objfile.MachinePPC64, "s390x": objfile.MachineS390, "loongarch64": objfile.MachineLoong,
+}
+
+// bpfCode returns what gives the machine code of the BPF programs in a
+// recording; nil if it has none.
+func (in *input) bpfCode() func(addr uint64) ([]byte, objfile.Machine, bool) {
+	progs, ok := in.BPFProgs()
+	machine, known := machines[in.Arch()]
+	if !ok || len(progs) == 0 || !known {
+		return nil
+	}
+	return func(addr uint64) ([]byte, objfile.Machine, bool) {
+		for i := range progs {
+			for _, f := range progs[i].Funcs {
+				if at := addr - f.Addr; at < uint64(len(f.Code)) {
+					return f.Code[at:], machine, true
+				}
+			}
+		}
+		return nil, 0, false
 	}
 }

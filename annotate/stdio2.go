@@ -1,0 +1,204 @@
+package annotate
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/perfark/perfark/disasm"
+	"github.com/perfark/perfark/internal/escape"
+)
+
+// WriteText prints a listing as perf annotate --stdio2 does: with arrows at
+// jumps, the distance from the beginning of the function at their targets, and
+// names in place of addresses. Header is the line above it, what was recorded.
+func WriteText(w io.Writer, l *Listing, header string, o PageOptions) error {
+	b := bufio.NewWriter(w)
+	t := &text{Writer: b, page: page{l: l, o: o}}
+	t.write(header)
+	return b.Flush()
+}
+
+type text struct {
+	*bufio.Writer
+	page
+	columns int // width of all in front
+	addr    int // width of distances
+	name    int // width of names of operations
+	targets map[uint64]bool
+}
+
+// field is the width of one column.
+func (t *text) field() int {
+	if t.o.Value == Period {
+		return 12
+	}
+	return 7
+}
+
+func (t *text) write(header string) {
+	l, o := t.l, t.o
+	start := l.Lines[0].Addr
+	t.columns = t.field() * len(o.Columns)
+	t.addr = len(strconv.FormatUint(l.Func.End-l.Func.Start, 16))
+	t.targets = map[uint64]bool{}
+	for i := range l.Lines {
+		x := &l.Lines[i]
+		op, _ := operation(x.Text)
+		t.name = max(t.name, len(op))
+		if t.local(x) {
+			t.targets[x.Inst.Target] = true
+		}
+	}
+	t.WriteString(header + "\n")
+	fmt.Fprintf(t, "%s() %s\n", strings.TrimSuffix(escape.Name(l.Func.Name), "()"), escape.Name(o.Object.Path))
+	fmt.Fprintf(t, "%-*s\n", t.columns+1+t.columns, valueNames[o.Value])
+	t.other("")
+	t.other("")
+	t.other("Disassembly of section " + escape.Name(l.Section) + ":")
+	t.other("")
+	t.other(fmt.Sprintf("%016x <%s>:", start, escape.Name(l.Name)))
+	if x := &l.Lines[0]; len(x.Frames) == 0 || x.Frames[0].Func == "" {
+		t.other(called(l.Func.Name))
+	}
+	source := newSourceWalk(o.Source)
+	for i := range l.Lines {
+		x := &l.Lines[i]
+		for _, s := range source.next(x.Frames) {
+			switch {
+			case s.place && strings.HasPrefix(s.text, "/"):
+			case s.number > 0 && !s.place:
+				t.other(sourceText(s.text))
+			default:
+				t.other(escape.Name(s.text))
+			}
+		}
+		t.instruction(x)
+	}
+}
+
+func (t *text) other(s string) {
+	if s == "" {
+		fmt.Fprintf(t, "%*s\n", t.columns+1+t.columns, "")
+		return
+	}
+	fmt.Fprintf(t, "%*s%-*s\n", t.columns+1+t.addr+2, "", t.addr+2+t.columns-1, s)
+}
+
+func (t *text) instruction(x *Line) {
+	for _, e := range t.o.Columns {
+		c := x.Counts[e]
+		percent := t.l.Percent(x, e, t.o)
+		s := ""
+		switch {
+		case c.Samples == 0 && c.Period == 0:
+		case t.o.Value == Samples:
+			s = fmt.Sprintf("%6d ", c.Samples)
+		case t.o.Value == Period:
+			s = fmt.Sprintf("%11d ", c.Period)
+		default:
+			s = fmt.Sprintf("%6.2f ", percent)
+		}
+		on, off := "", ""
+		if s != "" {
+			on, off = t.paint(percent)
+		}
+		fmt.Fprintf(t, "%s%*s%s", on, t.field(), s, off)
+	}
+	distance := x.Addr - t.l.Lines[0].Addr
+	label := ""
+	if t.targets[x.Addr] {
+		label = strconv.FormatUint(distance, 16) + ":"
+	}
+	fmt.Fprintf(t, " %*s ", t.addr+1, label)
+	arrow := "  "
+	switch {
+	case x.Inst.Kind == disasm.Call:
+		arrow = "→ "
+	case x.Inst.Kind == disasm.Return:
+		arrow = "← "
+	case x.Inst.Kind == disasm.Plain:
+	case t.local(x) && x.Inst.Target > x.Addr:
+		arrow = "↓ "
+	case t.local(x):
+		arrow = "↑ "
+	case x.Inst.HasTarget:
+		arrow = "← " // out of the function
+	}
+	s := t.text(x) + t.o.Runs.At(t.l.place(x)).String()
+	fmt.Fprintf(t, "%s%-*s\n", arrow, t.columns+t.addr+2+3, s)
+}
+
+// local reports whether an instruction jumps inside the function.
+func (t *text) local(x *Line) bool {
+	k := x.Inst.Kind
+	if k != disasm.Jump && k != disasm.Branch || !x.Inst.HasTarget {
+		return false
+	}
+	start := t.l.Lines[0].Addr
+	return x.Inst.Target >= start && x.Inst.Target-start < t.l.Func.End-t.l.Func.Start
+}
+
+// operation parts the text of an instruction in the name of the operation and
+// the rest.
+func operation(s string) (op, args string) {
+	i := strings.IndexAny(s, " \t")
+	if i < 0 {
+		return s, ""
+	}
+	return s[:i], strings.TrimLeft(s[i:], " \t")
+}
+
+// text is an instruction with names in place of addresses.
+func (t *text) text(x *Line) string {
+	if t.o.Raw {
+		return expandTabs(rawText(x.Bytes[:min(len(x.Bytes), rawBytes(t.o.Machine))], t.o.Machine) + "\t" + escapeText(x.Text))
+	}
+	op, args := operation(x.Text)
+	switch {
+	case t.local(x):
+		if i := strings.LastIndexAny(args[:max(strings.Index(args, " <"), 0)], ", "); i >= 0 {
+			args = args[:i+1] // a register that the jump looks at
+		} else {
+			args = ""
+		}
+		args += strconv.FormatUint(x.Inst.Target-t.l.Lines[0].Addr, 16)
+	case x.Inst.HasTarget:
+		if i, j := strings.LastIndex(args, " <"), strings.LastIndexByte(args, '>'); i >= 0 && j > i {
+			before := args[:i]
+			args = before[:strings.LastIndexAny(before, ", ")+1] + args[i+2:j]
+		}
+	case x.Inst.HasData:
+		args = dataName(args)
+	}
+	if args == "" {
+		return escapeText(op)
+	}
+	return expandTabs(fmt.Sprintf("%-*s %s", t.name, escapeText(op), escapeText(args)))
+}
+
+// dataName puts the name of an address that is behind an instruction in the
+// place of the operand.
+func dataName(args string) string {
+	args, comment, ok := strings.Cut(args, "        # ")
+	i, j := strings.IndexByte(comment, '<'), strings.LastIndexByte(comment, '>')
+	if !ok {
+		return args
+	}
+	name := comment
+	if i >= 0 && j > i {
+		name = comment[i+1 : j]
+	}
+	if k := strings.Index(args, "(%rip)"); k >= 0 {
+		from := strings.LastIndexAny(args[:k], ", *") + 1
+		return args[:from] + name + args[k+len("(%rip)"):]
+	}
+	if from := strings.Index(args, "[rip"); from >= 0 {
+		if to := strings.IndexByte(args[from:], ']'); to > 0 {
+			return args[:from] + "[" + name + args[from+to:]
+		}
+	}
+	return args
+}

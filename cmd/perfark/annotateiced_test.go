@@ -1,0 +1,7 @@
+//go:build iced
+
+package main
+
+import "testing"
+
+func needIced(*testing.T) {}

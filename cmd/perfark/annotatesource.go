@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/perfark/perfark/profile"
+)
+
+// sourceFlags say where source files are.
+type sourceFlags struct {
+	sourceDirs  []string
+	prefixMaps  []string
+	prefix      string
+	prefixStrip int
+}
+
+func (c *sourceFlags) addSourceFlags(fs *pflag.FlagSet) {
+	fs.StringArrayVar(&c.sourceDirs, "source-dir", nil, "look for source files in `DIR` first, by the ends of their paths; may be repeated")
+	fs.StringArrayVar(&c.prefixMaps, "prefix-map", nil, "look for source files below OLD below NEW, given as `OLD=NEW`; may be repeated")
+	fs.StringVar(&c.prefix, "prefix", "", "put `DIR` in front of the paths of source files")
+	fs.IntVar(&c.prefixStrip, "prefix-strip", 0, "leave out the first `N` directories of these paths; with --prefix")
+}
+
+// maxSource is the size in bytes of source files that are read.
+const maxSource = 16 << 20
+
+// A sourceFinder reads source files.
+type sourceFinder struct {
+	sourceFlags
+	maps  [][2]string
+	made  time.Time // the recording: what is younger was not compiled into it; zero: unknown
+	files map[string][]string
+	other map[string]bool // files that are there, but younger
+	note  func(format string, args ...any)
+	said  bool
+}
+
+// sourceFiles returns what gives the lines of source files, as package annotate
+// asks for them; nil if they were not asked for.
+func (c *annotateCmd) sourceFiles(_ context.Context, in *input, _ *profile.Profile) (func(file string) []string, error) {
+	if c.prefixStrip != 0 && c.prefix == "" {
+		return nil, usagef("--prefix-strip needs --prefix")
+	}
+	if c.prefixStrip < 0 {
+		return nil, usagef("--prefix-strip %d: want 0 or more", c.prefixStrip)
+	}
+	f := &sourceFinder{sourceFlags: c.sourceFlags, files: map[string][]string{}, note: c.notef}
+	for _, m := range c.prefixMaps {
+		before, after, ok := strings.Cut(m, "=")
+		if !ok || before == "" {
+			return nil, usagef("--prefix-map %q: want OLD=NEW", m)
+		}
+		f.maps = append(f.maps, [2]string{before, after})
+	}
+	if !c.sources {
+		return nil, nil
+	}
+	if fi, err := os.Stat(in.Name()); err == nil && in.bundle == nil {
+		f.made = fi.ModTime()
+	}
+	return f.lines, nil
+}
+
+// lines returns the lines of a source file; nil if it is not to be had.
+func (f *sourceFinder) lines(file string) []string {
+	lines, ok := f.files[file]
+	if !ok {
+		lines = f.read(file)
+		f.files[file] = lines
+	}
+	return lines
+}
+
+func (f *sourceFinder) read(file string) []string {
+	for _, name := range f.given(file) {
+		if lines := readLines(name, time.Time{}); lines != nil {
+			return lines
+		}
+	}
+	if lines := readLines(file, f.made); lines != nil {
+		return lines
+	}
+	if !f.said {
+		f.said = true
+		f.note("%s: no source text: the file is not there, or was changed since; --source-dir and --prefix-map say where it is", file)
+	}
+	return nil
+}
+
+// given are the places of a source file that flags name.
+func (f *sourceFinder) given(file string) []string {
+	var out []string
+	for _, m := range f.maps {
+		if rest, ok := strings.CutPrefix(file, m[0]); ok && (rest == "" || rest[0] == '/' || strings.HasSuffix(m[0], "/")) {
+			out = append(out, m[1]+rest)
+		}
+	}
+	if f.prefix != "" && path.IsAbs(file) {
+		parts := strings.Split(strings.TrimPrefix(path.Clean(file), "/"), "/")
+		out = append(out, filepath.Join(append([]string{f.prefix}, parts[min(f.prefixStrip, len(parts)-1):]...)...))
+	}
+	for _, dir := range f.sourceDirs {
+		// The longest end of the path that is there.
+		parts := strings.Split(strings.TrimPrefix(path.Clean(file), "/"), "/")
+		for i := range parts {
+			out = append(out, filepath.Join(append([]string{dir}, parts[i:]...)...))
+		}
+	}
+	return out
+}
+
+// readLines reads a file, if it is not younger than made; nil if it cannot be
+// read.
+func readLines(name string, made time.Time) []string {
+	fi, err := os.Stat(name)
+	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxSource || !made.IsZero() && fi.ModTime().After(made) {
+		return nil
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil
+	}
+	return strings.Split(string(text), "\n")
+}
