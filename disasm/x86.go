@@ -247,7 +247,7 @@ func (e encoding) idle(text, args string) string {
 				out.WriteString(name + " ")
 			}
 		case 0x67:
-			if strings.IndexAny(args, "([") < 0 {
+			if !strings.ContainsAny(args, "([") {
 				out.WriteString(name + " ")
 			}
 		}
