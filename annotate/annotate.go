@@ -77,16 +77,18 @@ func Collect(p *profile.Profile) []*Function {
 	return list
 }
 
-// Sort puts functions in order: those with the greatest period of the first of
-// events first.
-func Sort(list []*Function, events []int32) {
+// Sort puts functions of p in order, as perf does: those with the greatest
+// period of the first of events first, equal ones by the names of their object
+// and their own.
+func Sort(p *profile.Profile, list []*Function, events []int32) {
 	slices.SortStableFunc(list, func(a, b *Function) int {
 		for _, e := range events {
 			if c := cmp.Compare(b.Total[e].Period, a.Total[e].Period); c != 0 {
 				return c
 			}
 		}
-		return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.Func.Start, b.Func.Start))
+		x, y := &p.Objects[a.Object], &p.Objects[b.Object]
+		return cmp.Or(cmp.Compare(x.Short, y.Short), cmp.Compare(a.Func.Name, b.Func.Name), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Func.Start, b.Func.Start))
 	})
 }
 
@@ -105,6 +107,8 @@ type Frame struct {
 	Func string `json:"func,omitempty"` // "" if unknown
 	File string `json:"file,omitempty"` // path as the debug information has it; "" if unknown
 	Line int    `json:"line,omitempty"` // from 1; 0: unknown
+
+	label string // of Func, with its parameters, as objdump has it
 }
 
 // A Listing is the code of a function with what was counted in it.

@@ -192,11 +192,19 @@ func (c *Code) name(ctx context.Context, listings []*Listing) error {
 	if _, err := symbol.Resolve(ctx, q, so); err != nil {
 		return err
 	}
+	labels := make([]string, len(q.Functions))
+	for i := range q.Functions {
+		f := &q.Functions[i]
+		labels[i] = f.Name + "()"
+		if full := objfile.DemangleFull(f.Linkage); full != f.Linkage {
+			labels[i] = full
+		}
+	}
 	frames := make([]Frame, len(q.Frames))
 	for i, f := range q.Frames {
 		frames[i].Line = int(f.Line)
 		if f.Func != profile.None {
-			frames[i].Func = q.Functions[f.Func].Name
+			frames[i].Func, frames[i].label = q.Functions[f.Func].Name, labels[f.Func]
 		}
 		if f.File != profile.None {
 			frames[i].File = q.Files[f.File]

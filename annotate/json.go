@@ -100,7 +100,7 @@ func (l *Listing) Document(o PageOptions) DocFunction {
 			}
 		}
 		for _, f := range x.Frames {
-			df := DocFrame{Frame: Frame{utf8Text(f.Func), utf8Text(f.File), f.Line}}
+			df := DocFrame{Frame: Frame{Func: utf8Text(f.Func), File: utf8Text(f.File), Line: f.Line}}
 			if o.Source != nil {
 				if text := o.Source(f.File); f.Line > 0 && f.Line <= len(text) {
 					df.Text = utf8Text(text[f.Line-1])

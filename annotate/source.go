@@ -2,7 +2,6 @@ package annotate
 
 import (
 	"fmt"
-	"strings"
 )
 
 // precedingLines is how many source lines objdump shows before one that it
@@ -38,13 +37,16 @@ func (w *sourceWalk) next(frames []Frame) []sourceLine {
 		return nil
 	}
 	f := frames[0]
-	if f.Line == 0 && f.Func == w.fn {
+	if f.label == "" && f.Func != "" {
+		f.label = f.Func + "()"
+	}
+	if f.Line == 0 && f.label == w.fn {
 		return nil
 	}
 	var out []sourceLine
-	if f.Func != "" && f.Func != w.fn {
-		out = append(out, sourceLine{text: strings.TrimSuffix(f.Func, "()") + "():"})
-		w.fn, w.file, w.line = f.Func, "", 0
+	if f.label != "" && f.label != w.fn {
+		out = append(out, sourceLine{text: f.label + ":"})
+		w.fn, w.file, w.line = f.label, "", 0
 	}
 	if f.Line == 0 || f.File == "" || f.File == w.file && f.Line == w.line {
 		return out

@@ -61,7 +61,7 @@ func (t *text) write(header string) {
 	t.other("")
 	t.other(fmt.Sprintf("%016x <%s>:", start, escape.Name(l.Name)))
 	if x := &l.Lines[0]; len(x.Frames) == 0 || x.Frames[0].Func == "" {
-		t.other(called(l.Func.Name))
+		t.other(escape.Name(l.label() + ":"))
 	}
 	source := newSourceWalk(o.Source)
 	for i := range l.Lines {

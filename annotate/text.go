@@ -114,7 +114,7 @@ func (p *page) write() {
 	p.other("")
 	p.other(fmt.Sprintf("%016x <%s>:", l.Lines[0].Addr, escape.Name(l.Name)))
 	if x := &l.Lines[0]; len(x.Frames) == 0 || x.Frames[0].Func == "" {
-		p.other(called(l.Func.Name))
+		p.other(escape.Name(l.label() + ":"))
 	}
 	source := newSourceWalk(o.Source)
 	for i := range l.Lines {
@@ -134,13 +134,18 @@ func (p *page) write() {
 	}
 }
 
-// sourceText is a line of source without what is before and behind it.
-func sourceText(s string) string {
-	return escape.Name(strings.ReplaceAll(strings.Trim(s, " \t\r\f\v"), "\t", "        "))
+// label is the function as objdump writes it above its code.
+func (l *Listing) label() string {
+	if full := objfile.DemangleFull(l.Func.Linkage); full != l.Func.Linkage {
+		return full
+	}
+	return strings.TrimSuffix(l.Func.Name, "()") + "()"
 }
 
-// called is a function as objdump writes it above its code.
-func called(name string) string { return strings.TrimSuffix(escape.Name(name), "()") + "():" }
+// sourceText is a line of source without what is before and behind it.
+func sourceText(s string) string {
+	return escapeText(expandTabs(strings.Trim(s, " \t\r\f\v")))
+}
 
 func (o *PageOptions) title() string {
 	if o.Title != "" {

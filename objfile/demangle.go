@@ -44,10 +44,10 @@ func Demangle(name string) string {
 		s, ok = rustV0(mangled)
 	case strings.HasPrefix(mangled, "_Z"):
 		if s, ok = rustLegacy(mangled); !ok {
-			s, ok = cxx(mangled)
+			s, ok = cxx(mangled, cxxOptions)
 		}
 	case strings.HasPrefix(mangled, "_GLOBAL_"):
-		s, ok = cxx(mangled)
+		s, ok = cxx(mangled, cxxOptions)
 	case strings.HasPrefix(mangled, "caml"):
 		s, ok = ocaml(mangled)
 	}
@@ -70,8 +70,8 @@ func DemangleFull(name string) string {
 	if _, ok := rustLegacy(mangled); ok {
 		return Demangle(name)
 	}
-	s, err := demangle.ToString(mangled, demangle.NoRust, demangle.MaxLength(16))
-	if err != nil {
+	s, ok := cxx(mangled, fullOptions)
+	if !ok {
 		return name
 	}
 	if suffix != "" {
@@ -168,17 +168,20 @@ var javaTypes = map[byte]string{
 // maxDemangled, 1<<16.
 var cxxOptions = []demangle.Option{demangle.NoParams, demangle.NoRust, demangle.MaxLength(16)}
 
-func cxx(name string) (string, bool) {
+// fullOptions are those of objdump.
+var fullOptions = []demangle.Option{demangle.NoRust, demangle.MaxLength(16)}
+
+func cxx(name string, options []demangle.Option) (string, bool) {
 	if !strings.Contains(name, "JE") && !strings.Contains(name, "adL") {
-		s, err := demangle.ToString(name, cxxOptions...)
+		s, err := demangle.ToString(name, options...)
 		return s, err == nil
 	}
-	a, err := demangle.ToAST(name, cxxOptions...)
+	a, err := demangle.ToAST(name, options...)
 	if err != nil {
 		return "", false
 	}
 	a = asPrinted(a)
-	return strings.ReplaceAll(demangle.ASTToString(a, cxxOptions...), ", "+emptyPack+">", ">"), true
+	return strings.ReplaceAll(demangle.ASTToString(a, options...), ", "+emptyPack+">", ">"), true
 }
 
 // emptyPack stands for an empty argument pack at the end of a list. It cannot

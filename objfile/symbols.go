@@ -187,7 +187,11 @@ func (l *loader) file(f *File) {
 	}
 	// A file has one of each at most. perf gives symbols without a size their end
 	// by .symtab alone: the last of one address must be of that.
-	for _, typ := range [...]uint32{shtDynsym, shtSymtab} {
+	types := []uint32{shtDynsym, shtSymtab}
+	if l.labels && slices.ContainsFunc(f.sections, func(s section) bool { return s.typ == shtSymtab }) {
+		types = types[1:] // a disassembler reads the other one only if there is no .symtab
+	}
+	for _, typ := range types {
 		if i := slices.IndexFunc(f.sections, func(s section) bool { return s.typ == typ }); i >= 0 {
 			if err := l.table(f, &f.sections[i], i); err != nil {
 				f.warn(WarnSymbols, "section %s: %v", f.sections[i].name, err)

@@ -319,7 +319,7 @@ func (r *annotation) printColumn(ctx context.Context, col column, list []*annota
 			take = append(take, fn)
 		}
 	}
-	annotate.Sort(take, col.events)
+	annotate.Sort(r.p, take, col.events)
 	byObject := map[int32][]*annotate.Function{}
 	for _, fn := range take {
 		byObject[fn.Object] = append(byObject[fn.Object], fn)
