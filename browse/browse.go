@@ -114,6 +114,22 @@ type Function struct {
 	Symbol string
 }
 
+// noStart is the Start of a function that goes by object and name.
+const noStart = ^uint64(0)
+
+// Is reports whether a function of an object is the one that is meant.
+func (f *Function) Is(object int32, fn *profile.Function) bool {
+	switch {
+	case f.Object == profile.None:
+		return f.Symbol == "" || fn.Name == f.Symbol || fn.Linkage == f.Symbol
+	case f.Object != object:
+		return false
+	case f.Start != noStart && !fn.Inlined:
+		return fn.Start == f.Start
+	}
+	return fn.Name == f.Symbol || fn.Linkage == f.Symbol
+}
+
 // Code is the code of a function.
 type Code struct {
 	Name    string           // of the function

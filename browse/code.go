@@ -1,8 +1,665 @@
 package browse
 
-import tea "charm.land/bubbletea/v2"
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
-func (m *Model) openCode(f Function) tea.Cmd     { return nil }
-func (m *Model) openCallers(name string) tea.Cmd { return nil }
-func (m *Model) openFlame() tea.Cmd              { return nil }
-func (m *Model) openTimeline() tea.Cmd           { return nil }
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/perfark/perfark/annotate"
+	"github.com/perfark/perfark/disasm"
+	"github.com/perfark/perfark/internal/escape"
+	"github.com/perfark/perfark/profile"
+)
+
+// codeOptions are how code is shown, from one function to the next.
+type codeOptions struct {
+	noSource bool
+	numbers  bool // of source lines
+	raw      bool // addresses, and operands as the decoder has them
+	noArrows bool
+	jumps    bool // how many jumps go to a place
+	paths    bool // where source lines are from
+	value    annotate.Value
+	global   bool // percentages are of the event, not of the function
+	hits     bool // of samples, not of periods
+}
+
+// A codePane is the code of a function: its instructions with what was counted
+// there, and the source lines in between.
+type codePane struct {
+	f       Function
+	code    *Code
+	columns []int32 // events that are shown
+	err     string
+	lines   []codeLine
+	shown   codeOptions // that lines were made with
+	targets map[uint64]int
+	start   uint64
+	end     uint64 // behind the last instruction
+	hot     []int  // instructions, the hottest first
+	hottest int    // of hot: the last that was gone to
+	scroller
+	height int
+}
+
+// A codeLine is an instruction, or what stands between.
+type codeLine struct {
+	inst int    // -1: none
+	text string // of what is none, safe to print
+	file string // of a source line
+	line int
+}
+
+// openCode shows the code of a function.
+func (m *Model) openCode(f Function) tea.Cmd {
+	if m.data.Code == nil {
+		m.message = "code is not shown here"
+		return nil
+	}
+	p := &codePane{f: f}
+	d := m.data
+	return tea.Batch(m.push(p), m.jobs.start(func(ctx context.Context) tea.Msg {
+		code, err := d.Code(ctx, f)
+		return callMsg(func(m *Model) tea.Cmd {
+			if err != nil {
+				p.err = escape.Name(strings.ReplaceAll(err.Error(), "\n", " "))
+				return nil
+			}
+			p.fill(m, code)
+			return nil
+		})
+	}))
+}
+
+// columnsOf returns which events of a list the table shows.
+func (m *Model) columnsOf(events []profile.Event) []int32 {
+	var out []int32
+	if t := m.table(); t != nil {
+		for _, name := range t.Events {
+			for i := range events {
+				if events[i].Name == name && !slices.Contains(out, int32(i)) {
+					out = append(out, int32(i))
+					break
+				}
+			}
+		}
+	}
+	if out == nil && len(events) > 0 {
+		out = []int32{0}
+	}
+	return out
+}
+
+// fill shows code that was loaded.
+func (p *codePane) fill(m *Model, code *Code) {
+	p.code, p.columns = code, m.columnsOf(code.Events)
+	p.targets = map[uint64]int{}
+	if n := len(code.Lines); n > 0 {
+		p.start = code.Lines[0].Addr
+		last := &code.Lines[n-1]
+		p.end = last.Addr + uint64(max(len(last.Bytes), 1))
+	}
+	for i := range code.Lines {
+		x := &code.Lines[i]
+		if p.local(x) {
+			p.targets[x.Inst.Target]++
+		}
+		if p.period(x) > 0 {
+			p.hot = append(p.hot, i)
+		}
+	}
+	slices.SortStableFunc(p.hot, func(a, b int) int {
+		return cmp.Compare(p.period(&code.Lines[b]), p.period(&code.Lines[a]))
+	})
+	p.build(m)
+	p.goHot(0)
+}
+
+func (p *codePane) period(x *annotate.Line) uint64 {
+	if len(p.columns) == 0 || int(p.columns[0]) >= len(x.Counts) {
+		return 0
+	}
+	c := x.Counts[p.columns[0]]
+	return cmp.Or(c.Period, c.Samples)
+}
+
+// local reports whether an instruction jumps inside the function.
+func (p *codePane) local(x *annotate.Line) bool {
+	k := x.Inst.Kind
+	return (k == disasm.Jump || k == disasm.Branch) && x.Inst.HasTarget && x.Inst.Target >= p.start && x.Inst.Target < p.end
+}
+
+// before is how many source lines are shown ahead of one, if they were not yet.
+const before = 5
+
+// build makes the lines, with the instruction that is selected as before.
+func (p *codePane) build(m *Model) {
+	selected := p.instruction()
+	o := m.code
+	p.shown = o
+	p.lines = p.lines[:0]
+	other := func(text string) { p.lines = append(p.lines, codeLine{inst: -1, text: text}) }
+	for _, n := range p.code.Notices {
+		other(escape.Name(n))
+	}
+	fn, file, line := "", "", 0
+	shown := map[string]int{}
+	for i := range p.code.Lines {
+		x := &p.code.Lines[i]
+		if len(x.Frames) > 0 && !o.noSource {
+			f := x.Frames[0]
+			if f.Func != "" && f.Func != fn {
+				fn, file, line = f.Func, "", 0
+				text := strings.TrimSuffix(escape.Name(f.Func), "()") + "():"
+				if len(x.Frames) > 1 {
+					if up := x.Frames[1]; up.File != "" {
+						text += fmt.Sprintf(" inlined at %s:%d", escape.Name(base(up.File, o.paths)), up.Line)
+					}
+				}
+				other(text)
+			}
+			if f.File != "" && f.Line > 0 && (f.File != file || f.Line != line) {
+				file, line = f.File, f.Line
+				p.source(m, f, shown)
+			}
+		}
+		p.lines = append(p.lines, codeLine{inst: i})
+	}
+	for i := range p.lines {
+		if p.lines[i].inst >= 0 && p.lines[i].inst == selected {
+			p.at = i
+		}
+	}
+	p.fit(len(p.lines), p.height)
+}
+
+// base is the name of a source file.
+func base(file string, whole bool) string {
+	if whole {
+		return file
+	}
+	return file[strings.LastIndexByte(file, '/')+1:]
+}
+
+// source adds a source line, and those that lead to it.
+func (p *codePane) source(m *Model, f annotate.Frame, shown map[string]int) {
+	text := p.code.Sources[f.File]
+	if m.code.paths || f.Line > len(text) {
+		p.lines = append(p.lines, codeLine{inst: -1, text: fmt.Sprintf("%s:%d", escape.Name(base(f.File, m.code.paths)), f.Line), file: f.File})
+	}
+	from := max(f.Line-before, 1)
+	if last := shown[f.File]; last >= from {
+		from = min(last+1, f.Line)
+	}
+	for n := from; n <= f.Line && n <= len(text); n++ {
+		p.lines = append(p.lines, codeLine{-1, escape.Name(detab(strings.TrimRight(text[n-1], "\r"))), f.File, n})
+	}
+	shown[f.File] = max(shown[f.File], f.Line)
+}
+
+// instruction returns the one of the selected line, or the next behind it; -1
+// if there is none.
+func (p *codePane) instruction() int {
+	for i := max(p.at, 0); i < len(p.lines); i++ {
+		if p.lines[i].inst >= 0 {
+			return p.lines[i].inst
+		}
+	}
+	return -1
+}
+
+// goTo selects an instruction, and has some lines before it on the screen.
+func (p *codePane) goTo(inst int) {
+	for i := range p.lines {
+		if p.lines[i].inst == inst {
+			p.at = i
+			p.top = max(i-p.height/2, 0)
+			break
+		}
+	}
+	p.fit(len(p.lines), p.height)
+}
+
+func (p *codePane) goHot(n int) {
+	if len(p.hot) == 0 {
+		return
+	}
+	p.hottest = (n + len(p.hot)) % len(p.hot)
+	p.goTo(p.hot[p.hottest])
+}
+
+func (p *codePane) title(m *Model) string {
+	if p.code == nil {
+		return "code of " + escape.Name(cmp.Or(p.f.Symbol, "the hottest function"))
+	}
+	var n uint64
+	var names []string
+	for _, e := range p.columns {
+		names = append(names, p.code.Events[e].Name)
+		n += p.code.Total[e].Samples
+	}
+	return fmt.Sprintf("%s  %s  %d samples of '%s', %s", escape.Name(p.code.Name), escape.Name(p.code.Object),
+		n, escape.Name(strings.Join(names, ", ")), m.code.String())
+}
+
+// String says what is in front of instructions.
+func (o codeOptions) String() string {
+	switch o.value {
+	case annotate.Samples:
+		return "samples"
+	case annotate.Period:
+		return "periods"
+	}
+	return "percent: " + o.percentType().String()
+}
+
+func (o codeOptions) percentType() annotate.PercentType {
+	switch {
+	case o.global && o.hits:
+		return annotate.GlobalHits
+	case o.global:
+		return annotate.GlobalPeriod
+	case o.hits:
+		return annotate.LocalHits
+	}
+	return annotate.LocalPeriod
+}
+
+func (p *codePane) heading(*Model) string { return "" }
+
+// percent is the share of an instruction.
+func (p *codePane) percent(m *Model, x *annotate.Line, e int32) float64 {
+	c, whole := x.Counts[e], p.code.Total[e]
+	if m.code.global {
+		whole = annotate.Count{Samples: p.code.Events[e].Samples, Period: p.code.Events[e].Period}
+	}
+	part, all := c.Period, whole.Period
+	if m.code.hits {
+		part, all = c.Samples, whole.Samples
+	}
+	if all == 0 {
+		return 0
+	}
+	return 100 * float64(part) / float64(all)
+}
+
+// values is what stands in front of an instruction; the width of each is the
+// same.
+func (p *codePane) values(m *Model, x *annotate.Line) (text string, hottest float64) {
+	for _, e := range p.columns {
+		c := x.Counts[e]
+		v := p.percent(m, x, e)
+		hottest = max(hottest, v)
+		s := ""
+		switch {
+		case c.Samples == 0 && c.Period == 0:
+		case m.code.value == annotate.Samples:
+			s = strconv.FormatUint(c.Samples, 10)
+		case m.code.value == annotate.Period:
+			s = strconv.FormatUint(c.Period, 10)
+		default:
+			s = strconv.FormatFloat(v, 'f', 2, 64)
+		}
+		text += padLeft(s, p.valueWidth(m)) + " "
+	}
+	return text, hottest
+}
+
+func (p *codePane) valueWidth(m *Model) int {
+	if m.code.value == annotate.Period {
+		return 11
+	}
+	return 6
+}
+
+// An arrow is the jump of the selected instruction, by the lines where it
+// begins and ends.
+type arrow struct{ from, to int }
+
+func (p *codePane) arrow(m *Model) (a arrow, ok bool) {
+	if m.code.noArrows || p.at >= len(p.lines) || p.lines[p.at].inst < 0 {
+		return a, false
+	}
+	x := &p.code.Lines[p.lines[p.at].inst]
+	if !p.local(x) {
+		return a, false
+	}
+	to := p.lineAt(x.Inst.Target)
+	return arrow{p.at, to}, to >= 0 && to != p.at
+}
+
+// lineAt returns the line of the instruction at an address; -1 for none.
+func (p *codePane) lineAt(addr uint64) int {
+	for i := range p.lines {
+		if n := p.lines[i].inst; n >= 0 && p.code.Lines[n].Addr == addr {
+			return i
+		}
+	}
+	return -1
+}
+
+// draw is the part of an arrow that passes a line.
+func (a arrow) draw(g *glyphs, line int) string {
+	lo, hi := min(a.from, a.to), max(a.from, a.to)
+	end := g.horizontal + " "
+	if line == a.to {
+		end = g.horizontal + ">"
+	}
+	switch {
+	case line == lo:
+		return g.down + end
+	case line == hi:
+		return g.up + end
+	case line > lo && line < hi:
+		return g.vertical + "  "
+	}
+	return "   "
+}
+
+func (p *codePane) view(m *Model, w, h int) ([]string, int) {
+	p.height = h
+	switch {
+	case p.err != "":
+		return wrap(p.err, w)[:min(len(wrap(p.err, w)), h)], -1
+	case p.code == nil:
+		return []string{"reading the code"}, -1
+	}
+	if p.shown != m.code {
+		p.build(m)
+	}
+	p.fit(len(p.lines), h)
+	a, arrows := p.arrow(m)
+	var out []string
+	for i := p.top; i < len(p.lines) && len(out) < h; i++ {
+		gutter := "   "
+		if arrows {
+			gutter = a.draw(m.marks, i)
+		}
+		s := p.line(m, i, gutter)
+		if i == p.at {
+			s = m.bar(cut(strip(s), p.left, w))
+		} else {
+			s = cut(s, p.left, w)
+		}
+		out = append(out, s)
+	}
+	return out, p.at - p.top
+}
+
+// line is a line with what stands in front of it.
+func (p *codePane) line(m *Model, i int, gutter string) string {
+	l := &p.lines[i]
+	blank := strings.Repeat(" ", (p.valueWidth(m)+1)*len(p.columns))
+	if l.inst < 0 {
+		text := l.text
+		if m.code.numbers && l.line > 0 {
+			text = fmt.Sprintf("%5d  %s", l.line, text)
+		}
+		return blank + m.marks.vertical + gutter + m.colored(cyan, text)
+	}
+	x := &p.code.Lines[l.inst]
+	values, v := p.values(m, x)
+	return m.colored(heat(v), values) + m.marks.vertical + gutter + p.instructionText(m, x)
+}
+
+// instructionText is an instruction, and where it is.
+func (p *codePane) instructionText(m *Model, x *annotate.Line) string {
+	digits := len(strconv.FormatUint(p.end-p.start, 16))
+	label := ""
+	n := p.targets[x.Addr]
+	switch {
+	case m.code.raw:
+		label, digits = strconv.FormatUint(x.Addr, 16)+":", len(strconv.FormatUint(p.end, 16))
+	case n > 0:
+		label = strconv.FormatUint(x.Addr-p.start, 16) + ":"
+	}
+	s := padLeft(label, digits+1) + " "
+	if m.code.jumps {
+		count := ""
+		if n > 0 {
+			count = strconv.Itoa(n)
+		}
+		s = padLeft(count, 3) + " " + s
+	}
+	mark := " "
+	switch k := x.Inst.Kind; {
+	case k == disasm.Call:
+		mark = m.marks.call
+	case k == disasm.Return:
+		mark = m.marks.ret
+	case p.local(x) && x.Inst.Target > x.Addr:
+		mark = m.marks.jumpDown
+	case p.local(x):
+		mark = m.marks.jumpUp
+	}
+	text := x.Text
+	if !m.code.raw {
+		text = p.simple(x)
+	}
+	return s + m.colored(magenta, mark) + " " + escape.Name(detab(text))
+}
+
+// simple is the text of an instruction, with the distance from the beginning
+// of the function in place of the address that it jumps to.
+func (p *codePane) simple(x *annotate.Line) string {
+	if !x.Inst.HasTarget {
+		return x.Text
+	}
+	op, args, _ := strings.Cut(x.Text, " ")
+	i, j := strings.LastIndex(args, " <"), strings.LastIndexByte(args, '>')
+	if i < 0 || j < i {
+		return x.Text
+	}
+	name := args[i+2 : j]
+	if p.local(x) {
+		name = strconv.FormatUint(x.Inst.Target-p.start, 16)
+	}
+	args = strings.TrimLeft(args[:i], " ")
+	return pad(op, 6) + " " + args[:strings.LastIndexAny(args, ", ")+1] + name
+}
+
+// callee is the name of what an instruction calls; "" if it does not say.
+func callee(x *annotate.Line) string {
+	i, j := strings.LastIndex(x.Text, "<"), strings.LastIndexByte(x.Text, '>')
+	if x.Inst.Kind == disasm.Plain || i < 0 || j < i {
+		return ""
+	}
+	name := x.Text[i+1 : j]
+	if k := strings.LastIndex(name, "+0x"); k > 0 {
+		name = name[:k]
+	}
+	return strings.TrimSuffix(name, "@plt")
+}
+
+func (p *codePane) key(m *Model, k string) (tea.Cmd, bool) {
+	if p.code == nil {
+		return nil, false
+	}
+	o := &m.code
+	switch k {
+	case "H":
+		p.goHot(0)
+	case "tab":
+		p.goHot(p.hottest + 1)
+	case "shift+tab":
+		p.goHot(p.hottest - 1)
+	case "s":
+		o.noSource = !o.noSource
+	case "k":
+		o.numbers = !o.numbers
+	case "l":
+		o.paths = !o.paths
+	case "o":
+		o.raw = !o.raw
+	case "j":
+		o.noArrows = !o.noArrows
+	case "J":
+		o.jumps = !o.jumps
+	case "t":
+		o.value = (o.value + 1) % (annotate.Period + 1)
+	case "p":
+		o.global = !o.global
+	case "b":
+		o.hits = !o.hits
+	case "enter", "right":
+		return p.follow(m, k)
+	case "/":
+		m.ask("search: ", func(m *Model, text string) tea.Cmd {
+			m.search = text
+			p.find(m, 1)
+			return nil
+		})
+	case "n":
+		p.find(m, 1)
+	case "N":
+		p.find(m, -1)
+	case "P":
+		if p.code.Print == nil {
+			break
+		}
+		return m.saveAs(fileName(p.code.Name)+".annotation.*", p.code.Print), true
+	default:
+		return nil, p.scroller.key(k, len(p.lines), p.height)
+	}
+	if p.shown != m.code {
+		p.build(m)
+	}
+	return nil, true
+}
+
+// follow goes where the selected instruction goes.
+func (p *codePane) follow(m *Model, k string) (tea.Cmd, bool) {
+	if p.at >= len(p.lines) || p.lines[p.at].inst < 0 {
+		return nil, p.scroller.key(k, len(p.lines), p.height)
+	}
+	x := &p.code.Lines[p.lines[p.at].inst]
+	switch {
+	case p.local(x):
+		if to := p.lineAt(x.Inst.Target); to >= 0 {
+			p.goTo(p.lines[to].inst)
+		}
+	case x.Inst.Kind == disasm.Return && k == "enter":
+		m.pop()
+	case callee(x) != "":
+		return m.openCode(Function{Object: p.f.Object, Start: noStart, Symbol: callee(x)}), true
+	default:
+		return nil, p.scroller.key(k, len(p.lines), p.height)
+	}
+	return nil, true
+}
+
+// find goes to the next line with what is looked for.
+func (p *codePane) find(m *Model, step int) {
+	n := len(p.lines)
+	if m.search == "" || n == 0 {
+		return
+	}
+	want := strings.ToLower(m.search)
+	for i := 1; i <= n; i++ {
+		at := ((p.at+step*i)%n + n) % n
+		text := p.lines[at].text
+		if inst := p.lines[at].inst; inst >= 0 {
+			text = p.code.Lines[inst].Text
+		}
+		if strings.Contains(strings.ToLower(text), want) {
+			p.at = at
+			p.fit(n, p.height)
+			return
+		}
+	}
+	m.message = "not found: " + escape.Name(m.search)
+}
+
+// fileName is a name as that of a file: of harmless characters, and short.
+func fileName(name string) string {
+	const most = 100
+	var b strings.Builder
+	for _, r := range name {
+		switch {
+		case b.Len() >= most:
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-', r == '.' && b.Len() > 0:
+			b.WriteRune(r)
+		default:
+			b.WriteByte('_')
+		}
+	}
+	return cmp.Or(b.String(), "function")
+}
+
+// wrap breaks a text that is longer than a line.
+func wrap(s string, w int) []string {
+	var out []string
+	for w > 1 && width(s) > w {
+		part := cut(s, 0, w)
+		if part == "" {
+			break
+		}
+		out = append(out, part)
+		s = s[len(part):]
+	}
+	return append(out, s)
+}
+
+func (p *codePane) status(m *Model) string {
+	switch {
+	case p.err != "":
+		return "q goes back"
+	case p.code == nil:
+		return "q goes back"
+	}
+	s := fmt.Sprintf("line %d of %d", min(p.at+1, len(p.lines)), len(p.lines))
+	if p.at < len(p.lines) && p.lines[p.at].file != "" {
+		s += "  " + escape.Name(base(p.lines[p.at].file, false))
+	}
+	return s + "  H hottest  Tab next  s source  o addresses  ? keys  q goes back"
+}
+
+func (p *codePane) say(m *Model) string {
+	switch {
+	case p.err != "":
+		return p.err
+	case p.code == nil || p.at >= len(p.lines):
+		return p.title(m)
+	}
+	l := &p.lines[p.at]
+	if l.inst < 0 {
+		return "source: " + strings.TrimSpace(l.text)
+	}
+	x := &p.code.Lines[l.inst]
+	v, _ := p.values(m, x)
+	unit := ""
+	if v = strings.TrimSpace(v); v == "" {
+		v = "no samples"
+	} else if m.code.value == annotate.Percent {
+		unit = " percent"
+	}
+	text := x.Text
+	if !m.code.raw {
+		text = p.simple(x)
+	}
+	return fmt.Sprintf("%s%s, at %x: %s", v, unit, x.Addr-p.start, escape.Name(detab(text)))
+}
+
+func (p *codePane) help() []keyHelp {
+	return []keyHelp{
+		{"Enter Right", "go where a jump or call goes; Enter at a return goes back"},
+		{"H", "the hottest instruction"},
+		{"Tab Shift-Tab", "the next hottest, the one before"},
+		{"s", "source lines, or none"},
+		{"k", "numbers of source lines"},
+		{"l", "where source lines are from"},
+		{"o", "addresses and operands as they are, or jump targets alone"},
+		{"j", "arrows of jumps, or none"},
+		{"J", "how many jumps go to a place"},
+		{"t", "percentages, samples, periods"},
+		{"p", "percentages of the function, or of the event"},
+		{"b", "of periods, or of numbers of samples"},
+		{"/  n  N", "search, to the next, to the one before"},
+		{"P", "print to a file"},
+	}
+}

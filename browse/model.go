@@ -34,8 +34,12 @@ type Model struct {
 	prompt  *prompt
 	message string // in the last line until the next key
 	search  string // what was looked for last
+	code    codeOptions
 	verbose bool
 	trees   *sync.Mutex // of the tables
+
+	tree   *callTree // of event treeOf; nil if it was not made
+	treeOf int
 
 	err  error // that ended it
 	quit bool
@@ -173,6 +177,7 @@ func (m *Model) loaded(msg loadedMsg) tea.Cmd {
 	first := m.data == nil
 	m.data, m.request = msg.data, msg.request
 	m.trees = &sync.Mutex{}
+	m.tree = nil
 	m.panes, m.event = nil, min(m.event, max(len(m.data.Tables)-1, 0))
 	m.panes = []pane{m.newRows()}
 	if first && m.o.Code && m.data.Code != nil {

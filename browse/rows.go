@@ -750,9 +750,6 @@ func (p *rowsPane) selected() (f Function, ok bool) {
 	return Function{Object: r.Object, Start: r.Addr, Symbol: r.Symbol}, r.Symbol != "" && p.t.Has(report.Symbol)
 }
 
-// noStart is the Start of a function that goes by object and name.
-const noStart = ^uint64(0)
-
 func (p *rowsPane) symbol() string {
 	f, ok := p.selected()
 	if !ok {

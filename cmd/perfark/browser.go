@@ -16,6 +16,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/perfark/perfark/browse"
+	"github.com/perfark/perfark/perfdata"
+	"github.com/perfark/perfark/session"
+	"github.com/perfark/perfark/symbol"
 )
 
 // addBrowserFlags binds the flags that choose between text and the browser.
@@ -279,7 +282,19 @@ func (b *reportBrowser) load(ctx context.Context, req browse.Request, progress *
 			in.Close()
 		},
 	}
+	code := &codeBrowser{in: in, p: &r.flat}
+	symbols := symbol.Options{
+		Source: c.source(in.sources(r.src), r.res.Profile), Workers: c.workers, BPFLine: in.bpfLine(), BPFCode: in.bpfCode(),
+		Index: c.indexes(), Limits: c.limits,
+	}
+	code.options.Symbol = symbols
+	if code.source, err = (&annotateCmd{app: c.app, sources: true}).sourceFiles(ctx, in, r.res.Profile); err != nil {
+		d.Close()
+		return nil, err
+	}
+	d.Code = code.code
 	if in.uid >= 0 || in.bundle != nil { // not of a pipe, which is gone
+		d.Timeline = func(ctx context.Context, parts int) (*browse.Timeline, error) { return timeline(ctx, in.File, parts) }
 		d.Doctor = func(ctx context.Context) (string, error) { return b.doctor(ctx, name) }
 	}
 	return d, nil
@@ -297,4 +312,28 @@ func (b *reportBrowser) doctor(ctx context.Context, name string) (string, error)
 		return text.String(), nil
 	}
 	return "", err
+}
+
+// timeline counts the samples of a recording by time.
+func timeline(ctx context.Context, f *perfdata.File, parts int) (*browse.Timeline, error) {
+	first, last, err := session.SampleTimes(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	t := &browse.Timeline{Start: first, End: last, Counts: make([]uint64, parts)}
+	if last <= first {
+		return t, nil
+	}
+	d := perfdata.NewDecoder(f)
+	err = session.EachRecord(ctx, f, func(typ perfdata.Type, rec []byte, _ int64) {
+		if typ != perfdata.RecordSample {
+			return
+		}
+		if at := d.Time(rec); at >= first && at <= last {
+			i := int(float64(at-first) / float64(last-first) * float64(parts))
+			t.Counts[min(i, parts-1)]++
+		}
+	})
+	t.End++
+	return t, err
 }
