@@ -178,7 +178,11 @@ type eventParser struct {
 }
 
 func (p *eventParser) errorf(format string, args ...any) error {
-	return fmt.Errorf("event %q: at %q: %w", p.all, p.rest, fmt.Errorf(format, args...))
+	err := fmt.Errorf(format, args...)
+	if p.rest == "" || p.rest == p.all {
+		return fmt.Errorf("event %q: %w", p.all, err)
+	}
+	return fmt.Errorf("event %q: at %q: %w", p.all, p.rest, err)
 }
 
 func (p *eventParser) space() { p.rest = strings.TrimLeft(p.rest, " \t\n") }

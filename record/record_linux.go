@@ -103,8 +103,11 @@ func onlineCPUs() ([]int, error) {
 // threads lists the threads of a process.
 func threads(pid int) ([]int, error) {
 	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if errors.Is(err, unix.ENOENT) {
+		err = unix.ESRCH
+	}
 	if err != nil {
-		return nil, fmt.Errorf("process %d: %w", pid, errors.Unwrap(err))
+		return nil, fmt.Errorf("process %d: %w", pid, err)
 	}
 	var tids []int
 	for _, d := range list {
@@ -199,8 +202,8 @@ func (r *recorder) fallback(w *wanted, err error) (said string, ok bool) {
 	has := func(f perfdata.AttrFlags) bool { return a.Flags&f != 0 }
 	switch {
 	case err == unix.EACCES || err == unix.EPERM:
-		if has(perfdata.FlagExcludeKernel) || r.o.hasCPU() {
-			return "", false
+		if has(perfdata.FlagExcludeKernel) || r.o.hasCPU() || slices.ContainsFunc(r.list, func(l wanted) bool { return !l.added && l.attr.Flags.Has(perfdata.FlagExcludeUser) }) {
+			return "", false // there would be nothing left of one of them
 		}
 		for i := range r.list {
 			l := &r.list[i]

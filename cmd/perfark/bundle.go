@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -75,6 +76,11 @@ type exportReport struct {
 func (c *bundleCmd) export(ctx context.Context, in, out string) error {
 	if c.level < 0 || c.level > 9 {
 		return usagef("--level %d: want 1 to 9", c.level)
+	}
+	if src, err := os.Stat(in); err == nil {
+		if dst, err := os.Stat(out); err == nil && os.SameFile(src, dst) {
+			return usagef("%s and %s are one file", in, out)
+		}
 	}
 	arc, err := archive.Open(ctx, in, c.archiveOptions())
 	if err != nil {

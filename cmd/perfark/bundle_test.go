@@ -56,6 +56,9 @@ func TestBundleExport(t *testing.T) {
 	run(0, "verify", "--allow-missing", "part.perfark")
 	run(1, "bundle", "export", "perf.data", "x.perfark")
 	run(2, "bundle", "export", list[0])
+	if res := run(2, "bundle", "export", list[0], list[0]); !strings.Contains(res.Stderr, " are one file") {
+		t.Error(res.Stderr)
+	}
 	run(2, "bundle", "list", list[0])
 	run(2, "bundle")
 	if _, err := os.Stat(filepath.Join(r.dir, "x.perfark")); err == nil {

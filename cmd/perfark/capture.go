@@ -159,6 +159,10 @@ func (c *captureCmd) run(ctx context.Context) error {
 		if err := safeDir(out); err != nil {
 			return err
 		}
+		// What would refuse the bundle at the end does so now.
+		if fi, err := os.Lstat(out); err == nil && !fi.Mode().IsRegular() {
+			return fmt.Errorf("%s: there, and not a regular file", out)
+		}
 		where = filepath.Dir(out)
 	}
 	// The recording is beside the bundle: room is needed there in any case, and

@@ -75,6 +75,18 @@ func TestCapture(t *testing.T) {
 	}
 }
 
+// What cannot be written at the end is said before anything is recorded.
+func TestCaptureInTheWay(t *testing.T) {
+	r := newRecorder(t)
+	if err := os.Mkdir(filepath.Join(r.dir, "dir"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if res := r.capture("-e", "cpu-clock", "-o", "dir", "--", "touch", "ran"); res.Code != 1 || res.Stderr != "perfark: capture: dir: there, and not a regular file\n" {
+		t.Errorf("status %d, %s", res.Code, res.Stderr)
+	}
+	r.wantFiles("dir")
+}
+
 // What ends a recording without a command, and the names of bundles.
 func TestCaptureEnd(t *testing.T) {
 	r := newRecorder(t)

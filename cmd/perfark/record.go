@@ -494,8 +494,8 @@ func (r *recording) open() error {
 	if err := safeDir(r.name); err != nil {
 		return err
 	}
-	_, err := os.Lstat(r.name)
-	r.moved = err == nil
+	was, err := os.Lstat(r.name)
+	r.moved = err == nil && (was.Size() > 0 || !was.Mode().IsRegular())
 	if r.f, err = createRecording(r.name); err != nil {
 		return err
 	}
@@ -508,29 +508,6 @@ func (r *recording) open() error {
 func isPipe(f *os.File) bool {
 	st, err := f.Stat()
 	return err == nil && st.Mode()&os.ModeNamedPipe != 0
-}
-
-// createRecording creates a file for this user alone. One that stands in its
-// place becomes name.old; devices and pipes are written to.
-func createRecording(name string) (*os.File, error) {
-	st, err := os.Lstat(name)
-	switch {
-	case err != nil:
-	case st.Mode()&(os.ModeDevice|os.ModeNamedPipe) != 0:
-		return os.OpenFile(name, os.O_WRONLY, 0)
-	case st.Mode().IsRegular() && st.Size() == 0:
-		if err := os.Remove(name); err != nil {
-			return nil, err
-		}
-	default:
-		if err := os.RemoveAll(name + ".old"); err != nil {
-			return nil, err
-		}
-		if err := os.Rename(name, name+".old"); err != nil {
-			return nil, err
-		}
-	}
-	return os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
 // safeDir refuses directories in which anybody may put another file in the

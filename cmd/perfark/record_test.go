@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -455,6 +456,117 @@ func TestRecordFiles(t *testing.T) {
 	r.record("link.data", "-e", "cpu-clock", "--", "true")
 	if b, err := os.ReadFile(victim); string(b) != "mine" || err != nil {
 		t.Errorf("the file behind a link was written to: %d bytes, %v", len(b), err)
+	}
+}
+
+// What stands where a recording is to go is moved or removed only if it is a
+// recording or a link: no directory of anybody's, and none of the links of
+// /dev.
+func TestRecordInTheWay(t *testing.T) {
+	r := newRecorder(t)
+	path := func(name string) string { return filepath.Join(r.dir, name) }
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path(name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func(name, text string) {
+		t.Helper()
+		if b, err := os.ReadFile(path(name)); err != nil || string(b) != text {
+			t.Errorf("%s: %q, %v, want %q", name, b, err, text)
+		}
+	}
+	write("src/main.c", "mine")
+	if res := r.record("src", "-e", "cpu-clock", "--", "true"); res.Code != 1 || res.Stderr != "perfark: record: \"src\": a directory\n" {
+		t.Errorf("exit status %d, %s", res.Code, res.Stderr)
+	}
+	there("src/main.c", "mine")
+	write("app", "a file")
+	write("app.old/data", "")
+	write("app.old/notes", "mine")
+	if res := r.record("app", "-e", "cpu-clock", "--", "true"); res.Code != 1 || !strings.Contains(res.Stderr, "\"app.old\": a directory is where") {
+		t.Errorf("exit status %d, %s", res.Code, res.Stderr)
+	}
+	there("app", "a file")
+	there("app.old/notes", "mine")
+	// Recordings that are directories do as files do.
+	write("dir/data", "new")
+	write("dir/data.0", "new")
+	write("dir.old/data", "old")
+	if res := r.record("dir", "-e", "cpu-clock", "--", "true"); res.Code != 0 {
+		t.Errorf("exit status %d, %s", res.Code, res.Stderr)
+	}
+	there("dir.old/data", "new")
+	// An empty file has no recording before it.
+	write("empty", "")
+	write("empty.old", "old")
+	r.record("empty", "-e", "cpu-clock", "--", "./nosuch")
+	there("empty.old", "old")
+	// Links that the system has are no files of somebody.
+	if err := os.Symlink("/proc/self/fd/1", path("stdout")); err != nil {
+		t.Fatal(err)
+	}
+	fi, err := os.Lstat(path("stdout"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"/dev/stdout": true, "/proc/self/fd/1": true, path("stdout"): false} {
+		if got := systemLink(name, fi); got != want {
+			t.Errorf("systemLink(%q) = %v", name, got)
+		}
+	}
+	if res := perftest.Run(t, r.dir, nil, nil, r.bin, "record", "-o", "/proc/self/fd/1", "-e", "cpu-clock", "--", "true"); res.Code != 0 || !strings.HasPrefix(res.Stdout, "PERFILE2") {
+		t.Errorf("exit status %d, %.40q, %s", res.Code, res.Stdout, res.Stderr)
+	}
+}
+
+// A pipe that others have put into /tmp is not written to. (REC-2)
+func TestRecordPlantedPipe(t *testing.T) {
+	r := newRecorder(t)
+	if os.Getuid() != 0 {
+		t.Skip("NOTICE: needs root, to be two users")
+	}
+	dir := filepath.Join(r.dir, "tmp")
+	name := filepath.Join(dir, "x.data")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777|os.ModeSticky), unix.Mkfifo(name, 0o666), os.Chown(name, 65534, 65534)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(name, os.O_RDWR, 0) // the other reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if res := r.record(name, "-e", "cpu-clock", "--", "true"); res.Code != 1 || !strings.Contains(res.Stderr, "a pipe of another user") {
+		t.Errorf("exit status %d, %s", res.Code, res.Stderr)
+	}
+	if err := os.Chown(name, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if res := r.record(name, "-e", "cpu-clock", "--", "true"); res.Code != 0 {
+		t.Errorf("exit status %d, %s", res.Code, res.Stderr)
+	}
+}
+
+// An event of the kernel alone is nothing to somebody who may not see the
+// kernel.
+func TestRecordKernelForbidden(t *testing.T) {
+	r := newRecorder(t)
+	perftest.NeedTool(t, "setpriv")
+	if level, err := os.ReadFile("/proc/sys/kernel/perf_event_paranoid"); os.Getuid() != 0 || err != nil || strings.TrimSpace(string(level)) < "2" {
+		t.Skip("NOTICE: needs root, and kernel.perf_event_paranoid to be 2")
+	}
+	if err := errors.Join(os.Chmod(r.dir, 0o777|os.ModeSticky), os.Chmod(filepath.Dir(r.dir), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for _, ev := range []string{"cpu-clock:k", "cpu-clock,cpu-clock:k", "cpu-clock:u,cpu-clock:k"} {
+		res := perftest.Run(t, r.dir, nil, nil, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", r.bin, "record", "-o", "k.data", "-e", ev, "--", "./burn", "1")
+		if res.Code != 1 || !strings.Contains(res.Stderr, "sysctl kernel.perf_event_paranoid=1") {
+			t.Errorf("%s: exit status %d, %s", ev, res.Code, res.Stderr)
+		}
 	}
 }
 
