@@ -37,6 +37,10 @@ type Batch struct {
 	// Bad is set, and Data empty, where bytes had to be skipped.
 	Bad *Bad
 
+	// Cut is how many bytes a Batcher left out of the record, the only one of
+	// this batch; 0 in those of a BatchReader.
+	Cut int
+
 	marks []mark
 	from  *BatchReader
 	buf   []byte // for reuse

@@ -576,7 +576,7 @@ func (d *Decoder) words(s []uint64, b []byte) []uint64 {
 func (d *Decoder) sampleRest(c *decode.Cursor, l *layout, s *Sample) {
 	st := l.st
 	s.Read, s.ReadTimes = s.Read[:0], [2]uint64{}
-	s.Raw, s.UserStack, s.Aux = nil, nil, nil
+	s.Raw, s.UserStack, s.Aux, s.StackAt = nil, nil, nil, 0
 	s.Branches, s.BranchIdx, s.BranchCntr = s.Branches[:0], 0, s.BranchCntr[:0]
 	s.UserABI, s.IntrABI = 0, 0
 	s.UserRegs, s.IntrRegs = s.UserRegs[:0], s.IntrRegs[:0]
@@ -602,7 +602,9 @@ func (d *Decoder) sampleRest(c *decode.Cursor, l *layout, s *Sample) {
 		}
 	}
 	if st&SampleStackUser != 0 {
-		s.UserStack = stackUser(c)
+		if s.UserStack = stackUser(c); s.UserStack != nil {
+			s.StackAt = int(c.Offset()-s.Offset) - 8 - cap(s.UserStack)
+		}
 	}
 	if st&(SampleWeight|SampleWeightStruct) != 0 {
 		s.Weight = c.Uint64("sample.weight")

@@ -307,6 +307,17 @@ func TestSampleBits(t *testing.T) {
 				t.Fatalf("%s: %q, damage %q", names, got, f.Damage())
 			}
 			fields, _ := strings.CutPrefix(got[0][strings.Index(got[0], "} ")+2:], " ")
+			if before, after, ok := strings.Cut(fields, " StackAt="); ok {
+				rec, err := f.Records().Next()
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := rec.(*Sample)
+				if !bytes.HasPrefix(data[s.Offset+int64(s.StackAt):], s.UserStack) {
+					t.Errorf("%s: the stack is not at %d", names, s.StackAt)
+				}
+				fields = before + strings.TrimLeft(after, "0123456789")
+			}
 			if w := sampleWant(want + " Period=7"); fields != w {
 				t.Errorf("%s\n got %s\nwant %s", names, fields, w)
 			}

@@ -12,6 +12,21 @@ type OrderOptions struct {
 	// MiB. Beyond it the oldest are delivered, whether their time has come
 	// or not.
 	MaxBytes int64
+
+	// Batches, if set, yields the records of a recording of one stream instead
+	// of File.Batches.
+	Batches Batcher
+}
+
+// A Batcher yields the records of a recording in the order of the file, as
+// BatchReader does. It may leave out what nobody wants of a record: see
+// Batch.Cut.
+type Batcher interface {
+	// Next returns the next batch. At the end the error is io.EOF.
+	Next() (*Batch, error)
+
+	// Close ends reading before the end of the file.
+	Close()
 }
 
 // An OrderedReader yields the records of a recording in the order of time.
@@ -36,7 +51,7 @@ type OrderedReader struct {
 
 // A queue orders one stream.
 type queue struct {
-	b   *BatchReader
+	b   Batcher
 	max int64
 
 	ready  []item // may be delivered, sorted, from next on
@@ -64,6 +79,7 @@ type item struct {
 	bad  *Bad
 
 	stream int32
+	cut    int32 // see Batch.Cut
 }
 
 // A Raw is a record as bytes, at its place in the order of time.
@@ -77,8 +93,9 @@ type Raw struct {
 	Bad *Bad
 }
 
-// cost is the memory that the item holds, in bytes, about.
-func (it *item) cost() int64 { return int64(len(it.data)) + 64 }
+// cost is the memory that the item holds, in bytes, about. What was cut out
+// counts: the order must not depend on it.
+func (it *item) cost() int64 { return int64(len(it.data)) + int64(it.cut) + 64 }
 
 // Ordered returns an OrderedReader of the records of f from the first on. If
 // f's records have no times it is in the order of the file.
@@ -87,11 +104,18 @@ func (f *File) Ordered(o OrderOptions) *OrderedReader {
 	a := &f.events[0].Attr
 	r.untimed = a.Flags&FlagSampleIDAll == 0 || a.SampleType&SampleTime == 0
 	if r.untimed {
-		r.streams = []*queue{{b: f.Batches(context.Background()), untimed: true}}
+		if o.Batches == nil {
+			o.Batches = f.Batches(context.Background())
+		}
+		r.streams = []*queue{{b: o.Batches, untimed: true}}
 		return r
 	}
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = 256 << 20
+	}
+	if o.Batches != nil {
+		r.streams = []*queue{{b: o.Batches, max: o.MaxBytes}}
+		return r
 	}
 	for i := range f.streams {
 		q := &queue{b: f.one(i), max: o.MaxBytes}
@@ -220,7 +244,7 @@ func (q *queue) batch(b *Batch, d *Decoder) {
 	}
 	for i := 0; i < len(b.Data); {
 		typ, _, size := RecordHeader(b.Data[i:], d.big)
-		it := item{data: b.Data[i : i+size : i+size], off: b.At(i), pos: b.Pos + uint64(i), stream: int32(b.Stream)}
+		it := item{data: b.Data[i : i+size : i+size], off: b.At(i), pos: b.Pos + uint64(i), stream: int32(b.Stream), cut: int32(b.Cut)}
 		i += size
 		if q.untimed {
 			q.ready = append(q.ready, it)

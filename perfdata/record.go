@@ -514,7 +514,8 @@ type Sample struct {
 	BranchIdx  uint64
 	UserABI    uint64 // 0 none, 1 32-bit, 2 64-bit
 	UserRegs   []uint64
-	UserStack  []byte // the dump, cut to the bytes that were valid
+	UserStack  []byte // the dump, cut to the bytes that were valid; its capacity is the whole dump
+	StackAt    int    // where in the record the dump begins, in bytes; 0 without UserStack
 	IntrABI    uint64
 	IntrRegs   []uint64
 	Weight     uint64 // or the three fields of WEIGHT_STRUCT, packed as the kernel does

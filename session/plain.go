@@ -24,7 +24,8 @@ type plain struct {
 	// start+k*chunkSize. Chunk k ends where the next begins.
 	bounds []int64
 
-	logged []bool // by chunk: the pass over the samples put it into a log
+	logged []bool       // by chunk: the pass over the samples put it into a log
+	short  []shortChunk // by chunk, or nil: see Options.Walk
 
 	mu   sync.Mutex
 	turn sync.Cond // for the next bound
@@ -189,6 +190,9 @@ func (p *plain) samples(ctx context.Context, w *worker, next *atomic.Int64, skip
 		}
 		buf = b
 		logged := w.batch(&perfdata.Batch{Offset: p.bounds[k], Pos: uint64(p.bounds[k] - p.start), Data: b})
+		if p.short != nil {
+			p.short[k] = w.short.take(len(b))
+		}
 		if p.logged != nil {
 			p.logged[k] = logged
 		}

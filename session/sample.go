@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -35,6 +36,7 @@ type worker struct {
 	walkerArch unwind.Arch
 	unwoundBuf []byte
 	log        unwoundLog
+	short      shortener
 
 	threads []threadEntry // cache by tid
 	ranges  []rangeEntry  // cache by state and page
@@ -170,6 +172,12 @@ func (l *loader) samples(ctx context.Context) error {
 		if recalls {
 			l.plain.logged = make([]bool, l.plain.chunks())
 		}
+		if l.shortens() {
+			l.plain.short = make([]shortChunk, l.plain.chunks())
+			for _, w := range l.workers {
+				w.short.room = cmp.Or(l.o.maxShort, shortMax) / n
+			}
+		}
 		var next atomic.Int64
 		err := parallel(ctx, n, func(ctx context.Context, i int) error { return l.plain.samples(ctx, l.workers[i], &next, skip) })
 		if errors.Is(err, errOdd) {
@@ -238,6 +246,9 @@ func (w *worker) batch(b *perfdata.Batch) (logged bool) {
 			if fast && w.decode(rec, misc, &w.cur) || w.decodeAny(rec, b.At(i), &w.cur) {
 				w.sample(b.Pos + uint64(i))
 			}
+		}
+		if w.short.room > 0 {
+			w.shorten(data[i:i+size], b.Pos+uint64(i), typ)
 		}
 		i += size
 	}

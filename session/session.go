@@ -123,6 +123,12 @@ type Options struct {
 	// goroutines.
 	Progress func(bytes int64)
 
+	// Walk says that Result.Walk follows. Where most of the recording is copies
+	// of stacks, the samples are kept in memory without these, as far as there
+	// is room, and not read again: of Sample.UserStack Walk then has the first
+	// bytes only.
+	Walk bool
+
 	MaxNodes int // of the index of mappings, 32 bytes each; 0 means 32 Mi
 	MaxDefer int // addresses in deferred call chains, 8 bytes each; 0 means 32 Mi
 
@@ -131,7 +137,8 @@ type Options struct {
 	// and give the same; 0 means 256 MiB, less than 0 none.
 	MaxRecall int64
 
-	batches bool // for tests: read as if it were not plain
+	batches  bool // for tests: read as if it were not plain
+	maxShort int  // for tests: instead of shortMax
 }
 
 // Hit says how an object was hit.

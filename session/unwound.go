@@ -39,6 +39,13 @@ func (w *worker) chainOf(f *frames) []byte {
 	return c
 }
 
+// has reports whether the chain of the sample at pos, the last one, is in the
+// log.
+func (g *unwoundLog) has(pos uint64) bool {
+	n := len(g.at)
+	return n > 0 && g.at[n-1].pos == pos
+}
+
 func (g *unwoundLog) find(pos uint64) ([]byte, bool) {
 	i := sort.Search(len(g.at), func(i int) bool { return g.at[i].pos >= pos })
 	if i == len(g.at) || g.at[i].pos != pos {

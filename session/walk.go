@@ -78,7 +78,11 @@ func (r *Result) Walk(ctx context.Context, o WalkOptions, w io.Writer, each func
 	if l.o.Unwind != nil && l.unwinder == nil {
 		l.unwinder = newUnwinder(l)
 	}
-	or := l.f.Ordered(perfdata.OrderOptions{MaxBytes: o.MaxBytes})
+	order := perfdata.OrderOptions{MaxBytes: o.MaxBytes}
+	if l.plain != nil && l.plain.short != nil {
+		order.Batches = newShortReader(l.plain)
+	}
+	or := l.f.Ordered(order)
 	defer or.Close()
 	var started atomic.Int32
 	out := ordered.NewWriter(w, n, 4*n, func() func([]byte, []perfdata.Raw) ([]byte, error) {

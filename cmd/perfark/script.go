@@ -224,7 +224,7 @@ func (c *scriptCmd) plan(ctx context.Context, in *input, fields *fieldParser) (*
 // script loads a recording, names its addresses, and prints its samples.
 func (c *scriptCmd) script(ctx context.Context, in *input, p *scriptPlan) error {
 	res, err := c.load(ctx, in, session.Options{
-		Workers: c.workers, Filter: p.filter, Keep: p.needs.keep(), DataAnywhere: true, MaxRecall: -1,
+		Workers: c.workers, Filter: p.filter, Keep: p.needs.keep(), DataAnywhere: true, MaxRecall: -1, Walk: true,
 		MaxUnwound: cmp.Or(c.maxStack, defaultMaxStack),
 	})
 	if err != nil {
