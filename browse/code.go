@@ -116,6 +116,7 @@ func (p *codePane) fill(m *Model, code *Code) {
 	slices.SortStableFunc(p.hot, func(a, b int) int {
 		return cmp.Compare(p.period(&code.Lines[b]), p.period(&code.Lines[a]))
 	})
+	p.height = m.layout(p).body
 	p.build(m)
 	p.goHot(0)
 }

@@ -41,7 +41,8 @@ type Model struct {
 	tree   *callTree // of event treeOf; nil if it was not made
 	treeOf int
 
-	err  error // that ended it
+	tick func(*Progress) tea.Cmd // looks again after a while how far it is
+	err  error                   // that ended it
 	quit bool
 }
 
@@ -81,7 +82,7 @@ const tickTime = 100 * time.Millisecond
 
 // New returns a browser that has nothing loaded yet. Its work ends with ctx.
 func New(ctx context.Context, o Options) *Model {
-	m := &Model{o: o, jobs: &jobs{ctx: ctx}, marks: &drawn, w: 80, h: 24}
+	m := &Model{o: o, jobs: &jobs{ctx: ctx}, marks: &drawn, w: 80, h: 24, tick: tick}
 	if o.ASCII {
 		m.marks = &typed
 	}
@@ -101,7 +102,7 @@ func (m *Model) load(r Request) tea.Cmd {
 	m.progress = p
 	ctx, cancel := context.WithCancel(m.jobs.ctx)
 	m.cancel = cancel
-	return tea.Batch(tick(p), m.jobs.start(func(context.Context) tea.Msg {
+	return tea.Batch(m.tick(p), m.jobs.start(func(context.Context) tea.Msg {
 		d, err := m.o.Load(ctx, r, p)
 		return loadedMsg{r, p, d, err}
 	}))
@@ -139,7 +140,7 @@ func (m *Model) Update(msg tea.Msg) tea.Cmd {
 		return m.click(msg.Y)
 	case tickMsg:
 		if msg.progress == m.progress {
-			return tick(m.progress)
+			return m.tick(m.progress)
 		}
 	case loadedMsg:
 		return m.loaded(msg)

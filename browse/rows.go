@@ -81,6 +81,7 @@ func (m *Model) newRows() *rowsPane {
 		return p
 	}
 	p.layout(m)
+	p.height = m.h
 	if m.data.Page.PercentLimit > 0 {
 		n := m.data.Page.PercentLimit
 		p.filters = append(p.filters, rowFilter{"limit", fmt.Sprint(n), n})
@@ -157,6 +158,9 @@ func (p *rowsPane) size(i int) int {
 
 // step returns the place n lines further on, or back.
 func (p *rowsPane) step(at place, n int) place {
+	if p.rows() == 0 {
+		return place{}
+	}
 	for ; n > 0; n-- {
 		switch {
 		case at.sub+1 < p.size(at.row):
@@ -235,16 +239,31 @@ func (p *rowsPane) heading(m *Model) string {
 		if i > 0 {
 			s += "  "
 		}
-		if h.Right {
-			s += padLeft(h.Text, h.Width)
+		if w := p.column(m, i); h.Right {
+			s += padLeft(h.Text, w)
 		} else {
-			s += pad(h.Text, h.Width)
+			s += pad(cut(h.Text, 0, w), w)
 		}
 	}
 	if p.left > 0 {
 		return cut(s, p.left, m.w)
 	}
 	return s
+}
+
+// column is how wide a column is shown. Where not all have room, those before
+// the last do without the ends of long names, until the view is moved to the
+// right.
+func (p *rowsPane) column(m *Model, i int) int {
+	h := &p.heads[i]
+	all := p.margin()
+	for j := range p.heads {
+		all += 2 + p.heads[j].Width
+	}
+	if h.Right || i == len(p.heads)-1 || p.left > 0 || all-2 <= m.w {
+		return h.Width
+	}
+	return min(h.Width, max(m.w/5, width(h.Text)))
 }
 
 // margin is how many columns the sign of a row takes.
@@ -322,7 +341,8 @@ func (p *rowsPane) line(m *Model, at place, selected bool) string {
 		case i == len(p.heads)-1:
 			b.WriteString(cell)
 		default:
-			b.WriteString(pad(cell, h.Width))
+			w := p.column(m, i)
+			b.WriteString(pad(cut(cell, 0, w), w))
 		}
 	}
 	return b.String()

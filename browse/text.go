@@ -50,7 +50,7 @@ func (s *scroller) key(k string, n, h int) bool {
 // fit has the selected line be in the list, and on the screen.
 func (s *scroller) fit(n, h int) {
 	s.at = max(min(s.at, n-1), 0)
-	s.top = max(min(s.top, s.at), s.at-h+1, 0)
+	s.top = max(min(s.top, s.at), s.at-max(h, 1)+1, 0)
 }
 
 // A textPane is a page of text.

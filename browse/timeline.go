@@ -17,7 +17,7 @@ type timelinePane struct {
 }
 
 // parts is how many parts the time is cut into at most.
-const parts = 1000
+const parts = 10000
 
 func (m *Model) openTimeline() tea.Cmd {
 	if m.data.Timeline == nil {
