@@ -138,11 +138,36 @@ func (f *File) symbols(runtime *File, o SymbolOptions) (*Table, error) {
 	if o.Space != Loaded {
 		l.t.stubs = l.place.stubs(l)
 	}
+	if o.Labels && o.Space == Addresses {
+		l.slots()
+	}
 	if len(l.t.syms) == 0 && l.t.stubs == nil {
 		return nil, fmt.Errorf("%s: %w", f.name, ErrNoSymbols)
 	}
 	l.t.finish()
 	return &l.t, nil
+}
+
+// slots notes what dynamic relocations put where. What cannot be read is not
+// known.
+func (l *loader) slots() {
+	l.t.slots = map[uint64]target{}
+	f := l.place
+	for i := range f.sections {
+		s := &f.sections[i]
+		if s.typ != shtRel && s.typ != shtRela || s.flags&shfAlloc == 0 {
+			continue
+		}
+		err := f.relocs(l, s, func(slot uint64, t target) {
+			if t.names != nil {
+				l.t.slots[slot] = t
+			}
+		}, false)
+		if err != nil {
+			f.warn(WarnSymbols, "section %s: %v", s.name, err)
+			return
+		}
+	}
 }
 
 // misplaced reports whether the program headers of a separate debug file are
@@ -187,11 +212,7 @@ func (l *loader) file(f *File) {
 	}
 	// A file has one of each at most. perf gives symbols without a size their end
 	// by .symtab alone: the last of one address must be of that.
-	types := []uint32{shtDynsym, shtSymtab}
-	if l.labels && slices.ContainsFunc(f.sections, func(s section) bool { return s.typ == shtSymtab }) {
-		types = types[1:] // a disassembler reads the other one only if there is no .symtab
-	}
-	for _, typ := range types {
+	for _, typ := range [...]uint32{shtDynsym, shtSymtab} {
 		if i := slices.IndexFunc(f.sections, func(s section) bool { return s.typ == typ }); i >= 0 {
 			if err := l.table(f, &f.sections[i], i); err != nil {
 				f.warn(WarnSymbols, "section %s: %v", f.sections[i].name, err)
@@ -276,6 +297,9 @@ func (l *loader) table(f *File, s *section, index int) error {
 	}
 	if s.typ == shtDynsym {
 		l.tables[s] = raw
+		if l.labels && slices.ContainsFunc(f.sections, func(s section) bool { return s.typ == shtSymtab }) {
+			return nil // a disassembler reads it only if there is no .symtab
+		}
 	}
 	var xindex []byte
 	if i := slices.IndexFunc(f.sections, func(x section) bool { return x.typ == shtSymtabShndx && int(x.link) == index }); i >= 0 {

@@ -32,8 +32,9 @@ type Table struct {
 	aliases  map[uint64]alias // by start
 	compared int              // names of aliases compared, in units of nameUnit
 
-	stubs *stubs // of the functions of other objects; nil if there are none
-	spans []span // of symbols that were cut, see paint; nil if none were
+	stubs *stubs            // of the functions of other objects; nil if there are none
+	slots map[uint64]target // by address: what the dynamic linker puts there; nil if not asked for
+	spans []span            // of symbols that were cut, see paint; nil if none were
 }
 
 // A symbol is a Sym in a table. Its name is the NUL-terminated string at name
@@ -214,7 +215,9 @@ func (t *Table) find(addr uint64) (int, bool) {
 func (t *Table) Before(addr uint64) (Sym, bool) {
 	if t.stubs != nil {
 		if j, ok := t.stubs.find(addr); ok {
-			return t.stubs.t.Sym(j), true
+			if s := t.stubs.t.Sym(j); strings.HasSuffix(s.Name, "@plt") {
+				return s, true
+			}
 		}
 	}
 	n, _ := slices.BinarySearchFunc(t.syms, addr, func(s symbol, a uint64) int {
@@ -238,6 +241,17 @@ func (t *Table) Before(addr uint64) (Sym, bool) {
 		}
 	}
 	return t.Sym(best), true
+}
+
+// Slot returns the name of the symbol whose address the dynamic linker puts at
+// an address, of a table with SymbolOptions.Labels.
+func (t *Table) Slot(addr uint64) (name string, ok bool) {
+	x, ok := t.slots[addr]
+	if !ok {
+		return "", false
+	}
+	name = x.symbol()
+	return name, name != ""
 }
 
 // sooner reports whether a disassembler prefers symbol i to j of the same

@@ -101,8 +101,7 @@ func OpenText(ctx context.Context, p *profile.Profile, object int32, o Options) 
 		return f.SectionAt(off)
 	}
 	if f.Type() != objfile.TypeRel {
-		// What cannot be had is not named.
-		t.labels, _ = f.Symbols(objfile.SymbolOptions{Space: objfile.Addresses, Labels: true})
+		r.label(ctx, t, f, obj)
 	}
 	switch {
 	case f.DebugOnly():
@@ -122,6 +121,26 @@ func OpenText(ctx context.Context, p *profile.Profile, object int32, o Options) 
 		return nil, fail(why, detail)
 	}
 	return t, nil
+}
+
+// label finds the symbols of f, the code of obj, or those of its debug file if
+// that has more. What cannot be had is not named.
+func (r *resolver) label(ctx context.Context, t *Text, f *objfile.File, obj *profile.Object) {
+	o := objfile.SymbolOptions{Space: objfile.Addresses, Labels: true}
+	if k := key(obj, store.Debug); f.Quality() < objfile.Symtab && textKind(obj) == store.ELF {
+		if k.ID == "" {
+			k.ID = f.BuildID()
+		}
+		if debug, df, err := r.openDebug(ctx, k, f, decode.NewBudget(r.o.Limits)); hasDebug(k, f) && err == nil {
+			if t.labels, err = debug.SymbolsWith(f, o); err == nil {
+				done := t.done
+				t.done = func() { closeFile(df); done() }
+				return
+			}
+			closeFile(df)
+		}
+	}
+	t.labels, _ = f.Symbols(o)
 }
 
 // textKind returns the kind of the file with the code of obj.
@@ -287,6 +306,11 @@ func (t *Text) Name(link uint64) string {
 		return ""
 	}
 	s, ok := t.labels.Before(link)
+	if !ok || s.Start != link {
+		if name, ok := t.labels.Slot(link); ok {
+			return objfile.DemangleFull(name)
+		}
+	}
 	if !ok {
 		return ""
 	}
