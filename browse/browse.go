@@ -43,6 +43,10 @@ type Options struct {
 	Code   bool   // begin with the code of a function
 	Symbol string // of this one; "" for the hottest
 
+	Value    annotate.Value       // what stands in front of instructions at first
+	Percent  annotate.PercentType // what percentages there are of
+	NoSource bool                 // no source lines at first
+
 	NoColor bool // no colours; what is selected is still marked
 	ASCII   bool // the terminal may not know how to draw lines
 	Plain   bool // a line for each change, in the order of time: for those who listen

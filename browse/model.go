@@ -12,6 +12,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/perfark/perfark/annotate"
 	"github.com/perfark/perfark/internal/escape"
 	"github.com/perfark/perfark/report"
 )
@@ -83,6 +84,11 @@ const tickTime = 100 * time.Millisecond
 // New returns a browser that has nothing loaded yet. Its work ends with ctx.
 func New(ctx context.Context, o Options) *Model {
 	m := &Model{o: o, jobs: &jobs{ctx: ctx}, marks: &drawn, w: 80, h: 24, tick: tick}
+	m.code = codeOptions{
+		noSource: o.NoSource, value: o.Value,
+		global: o.Percent == annotate.GlobalPeriod || o.Percent == annotate.GlobalHits,
+		hits:   o.Percent == annotate.LocalHits || o.Percent == annotate.GlobalHits,
+	}
 	if o.ASCII {
 		m.marks = &typed
 	}

@@ -31,7 +31,8 @@ type annotateCmd struct {
 	style       string
 	objdump     string
 	color       string
-	stdio       bool
+	stdio, tui  bool
+	plain       bool
 	stdio2      bool
 	json        bool
 	fullPaths   bool
@@ -51,7 +52,6 @@ var annotateForeign = []foreignFlag{
 	{"dump-raw-trace", "D", noValue, noDump},
 	{"gtk", "", noValue, noBrowser},
 	{"itrace", "", maybeValue, noHardware},
-	{"tui", "", noValue, noBrowser},
 }
 
 func newAnnotateCmd(a *app) *cobra.Command {
@@ -96,7 +96,7 @@ part of the recording was lost; 1 none could be.`,
 	fs.StringVarP(&c.style, "disassembler-style", "M", "att", "write instructions of x86 in the `STYLE` att or intel")
 	fs.StringVar(&c.objdump, "objdump", "", "have the GNU objdump `PATH` read the code, if it knows the machine")
 	fs.Float64Var(&c.limit, "percent-limit", 0, "leave out functions below `PCT` percent")
-	fs.BoolVar(&c.stdio, "stdio", false, "print text (there is nothing else)")
+	addBrowserFlags(fs, &c.stdio, &c.tui, &c.plain)
 	fs.BoolVar(&c.stdio2, "stdio2", false, "print text with arrows at jumps, and names in place of addresses")
 	fs.BoolVar(&c.json, "json", false, "print JSON (docs/annotate.md has its form)")
 	fs.StringVar(&c.color, "stdio-color", "auto", "colour percentages `WHEN`: always, never or auto, which is on a terminal")
@@ -131,6 +131,11 @@ func (c *annotateCmd) run(ctx context.Context) error {
 	name, err := c.inputName(nil)
 	if err != nil {
 		return err
+	}
+	if on, err := c.browses(); err != nil {
+		return err
+	} else if on {
+		return c.browse(ctx, name)
 	}
 	in, err := c.openInput(ctx, name)
 	if err != nil {

@@ -15,7 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/perfark/perfark/annotate"
 	"github.com/perfark/perfark/browse"
+	"github.com/perfark/perfark/disasm"
 	"github.com/perfark/perfark/perfdata"
 	"github.com/perfark/perfark/session"
 	"github.com/perfark/perfark/symbol"
@@ -210,9 +212,58 @@ func (c *reportCmd) browse(ctx context.Context, cmd *cobra.Command, name string)
 		return err
 	}
 	notes := &collector{}
-	b := &reportBrowser{c: c, cmd: cmd, name: name, notes: notes}
+	code := &annotateCmd{style: "att", color: "never", percentType: "local-period", sources: true}
+	b := &reportBrowser{c: c, cmd: cmd, name: name, notes: notes, code: code}
 	err = c.runBrowser(ctx, in, out, notes, browse.Options{
 		Title: name, Load: b.load, Plain: c.plain,
+		Files: func() []string { return recordingsHere(name) },
+	})
+	if err == nil {
+		err = b.loss
+	}
+	return err
+}
+
+// browses reports whether code is browsed: on a terminal, unless a flag is of
+// text.
+func (c *annotateCmd) browses() (bool, error) {
+	text := c.stdio || c.stdio2 || c.json || c.quiet
+	switch {
+	case c.tui && text:
+		return false, usagef("--tui does not go together with flags that want text")
+	case text, !c.tui && !c.plain && (c.lines || c.limit > 0):
+		return false, nil
+	}
+	in, _, done, err := c.terminal(c.tui || c.plain)
+	done()
+	return in != nil, err
+}
+
+// browse shows the code of a function in a browser, and behind it all
+// functions.
+func (c *annotateCmd) browse(ctx context.Context, name string) error {
+	in, out, done, err := c.terminal(c.tui || c.plain)
+	if err != nil {
+		return err
+	}
+	defer done()
+	page, err := c.page()
+	if err != nil {
+		return err
+	}
+	// The table is a report by function, with the flags that both have.
+	r, cmd := reportCommand(&app{env: c.env})
+	r.app, r.filterFlags, r.symbolFlags, r.workers = c.app, c.filterFlags, c.symbolFlags, c.workers
+	for flag, value := range map[string]string{"no-children": "true", "no-call-graph": "true", "sort": "dso,symbol"} {
+		if err := cmd.Flags().Set(flag, value); err != nil {
+			return err
+		}
+	}
+	notes := &collector{}
+	b := &reportBrowser{c: r, cmd: cmd, name: name, notes: notes, code: c}
+	err = c.runBrowser(ctx, in, out, notes, browse.Options{
+		Title: name, Load: b.load, Plain: c.plain, Code: true, Symbol: c.symbol,
+		Value: page.Value, Percent: page.Type, NoSource: !c.sources,
 		Files: func() []string { return recordingsHere(name) },
 	})
 	if err == nil {
@@ -228,6 +279,7 @@ type reportBrowser struct {
 	cmd   *cobra.Command
 	name  string
 	notes *collector
+	code  *annotateCmd // how code is shown
 
 	mu   sync.Mutex
 	loss error // of what was loaded last
@@ -282,13 +334,20 @@ func (b *reportBrowser) load(ctx context.Context, req browse.Request, progress *
 			in.Close()
 		},
 	}
-	code := &codeBrowser{in: in, p: &r.flat}
+	a := *b.code
+	a.app = c.app
+	page, err := a.page()
+	if err != nil {
+		d.Close()
+		return nil, err
+	}
+	code := &codeBrowser{in: in, p: &r.flat, page: page}
 	symbols := symbol.Options{
 		Source: c.source(in.sources(r.src), r.res.Profile), Workers: c.workers, BPFLine: in.bpfLine(), BPFCode: in.bpfCode(),
 		Index: c.indexes(), Limits: c.limits,
 	}
-	code.options.Symbol = symbols
-	if code.source, err = (&annotateCmd{app: c.app, sources: true}).sourceFiles(ctx, in, r.res.Profile); err != nil {
+	code.options = annotate.Options{Symbol: symbols, Disasm: disasm.Options{Intel: a.style == "intel"}, Objdump: a.objdump}
+	if code.source, err = a.sourceFiles(ctx, in, r.res.Profile); err != nil {
 		d.Close()
 		return nil, err
 	}

@@ -73,6 +73,12 @@ type reportCmd struct {
 }
 
 func newReportCmd(a *app) *cobra.Command {
+	_, cmd := reportCommand(a)
+	return cmd
+}
+
+// reportCommand returns a report with its command, which has the flags.
+func reportCommand(a *app) (*reportCmd, *cobra.Command) {
 	c := &reportCmd{app: a, graph: newCallGraph()}
 	cmd := &cobra.Command{
 		Use:   "report [FILE]",
@@ -82,6 +88,8 @@ their callers where they were recorded, as perf report --stdio does. FILE is a
 recording, a bundle or -, and perf.data by default. Objects are found by their Build
 IDs: in --symbols, in the bundle, in the buildid cache, in debug directories and on
 this host. What could not be named, and why, is printed on standard error.
+
+On a terminal the report can be browsed: ? lists the keys. --stdio prints it.
 
 Flags are perf's: each has a --no- form, and may be cut short. Of perfconfig, the
 sections report and call-graph count.
@@ -167,7 +175,7 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 		"sort": sortKeys, "fields": sortKeys, "call-graph": callGraphWords,
 		"percentage": oneOf("absolute", "relative"), "stdio-color": oneOf("always", "never", "auto"),
 	})
-	return cmd
+	return c, cmd
 }
 
 func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) error {
