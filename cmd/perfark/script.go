@@ -338,14 +338,16 @@ func (c *scriptCmd) print(ctx context.Context, in *input, res *session.Result, p
 		ps, ok := e.Record.(*perfdata.Sample)
 		switch {
 		case !ok:
-			return sp.side(dst, e, &c.show)
+			return sp.side(dst, e, &c.show, &clock)
 		case ps.Event < 0 || ps.Event >= len(sp.events) || sp.events[ps.Event].fields == 0,
 			match != nil && !match(e, ps):
 			return dst
 		}
 		s := &workers[e.Worker]
 		s.set(ps, e)
-		s.time = clock.at(ps.Time)
+		if sp.events[ps.Event].fields&fieldTime != 0 {
+			s.time = clock.at(ps.Time)
+		}
 		return sp.sample(dst, s)
 	})
 }
@@ -391,7 +393,8 @@ func (s *scriptSample) set(ps *perfdata.Sample, e *session.Event) {
 	}
 }
 
-// A scriptClock makes the times that are printed.
+// A scriptClock makes the times that are printed, of samples and of the records
+// between them.
 type scriptClock struct {
 	relative, delta bool
 	seen            bool
@@ -400,6 +403,8 @@ type scriptClock struct {
 
 func (c *scriptClock) at(t uint64) uint64 {
 	switch {
+	case t == 0 && !c.seen: // made up at the begin of the recording
+		return t
 	case c.relative:
 		if !c.seen {
 			c.seen, c.last = true, t

@@ -114,7 +114,7 @@ func (sp *scriptPrinter) sample(b []byte, s *scriptSample) []byte {
 		b = append(b, ev.name...)
 	}
 	if sp.flags {
-		b = append(b, "                     "...)
+		b = append(b, "                        "...)
 	}
 	if ev.bts {
 		return sp.branch(b, s, ev)

@@ -10,7 +10,7 @@ import (
 )
 
 // side appends a record that is no sample, if it is to be shown.
-func (sp *scriptPrinter) side(b []byte, e *session.Event, show *showFlags) []byte {
+func (sp *scriptPrinter) side(b []byte, e *session.Event, show *showFlags, clock *scriptClock) []byte {
 	if !show.has(e.Record) {
 		return b
 	}
@@ -38,7 +38,7 @@ func (sp *scriptPrinter) side(b []byte, e *session.Event, show *showFlags) []byt
 		b = sp.timeOfDay(b, m.Time)
 	}
 	if f&fieldTime != 0 {
-		b = sp.appendTime(b, m.Time)
+		b = sp.appendTime(b, clock.at(m.Time))
 	}
 	b = append(b, "PERF_RECORD_"...)
 	b = append(b, m.Type.String()...)
