@@ -592,16 +592,24 @@ func fileName(name string) string {
 	return cmp.Or(b.String(), "function")
 }
 
-// wrap breaks a text that is longer than a line.
+// wrap breaks a text that is longer than a line, at a blank if there is one. What
+// goes on is indented as the text is.
 func wrap(s string, w int) []string {
+	indent := s[:len(s)-len(strings.TrimLeft(s, " "))]
+	if len(indent) > w/2 {
+		indent = ""
+	}
 	var out []string
 	for w > 1 && width(s) > w {
 		part := cut(s, 0, w)
-		if part == "" {
+		if i := strings.LastIndexByte(part, ' '); i > max(len(part)/2, len(indent)) {
+			part = part[:i+1]
+		}
+		if len(part) <= len(indent) {
 			break
 		}
-		out = append(out, part)
-		s = s[len(part):]
+		out = append(out, strings.TrimRight(part, " "))
+		s = indent + s[len(part):]
 	}
 	return append(out, s)
 }

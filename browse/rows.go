@@ -224,10 +224,16 @@ func (p *rowsPane) title(m *Model) string {
 	if m.request.Times != "" {
 		s += ", Time: " + escape.Name(m.request.Times)
 	}
-	for i := range p.filters {
-		s += ", " + p.filters[i].String()
-	}
 	return s
+}
+
+// filtered says which filters there are.
+func (p *rowsPane) filtered() string {
+	var out []string
+	for i := range p.filters {
+		out = append(out, p.filters[i].String())
+	}
+	return strings.Join(out, ", ")
 }
 
 func (p *rowsPane) heading(m *Model) string {
@@ -859,7 +865,7 @@ func (p *rowsPane) origin(m *Model, r report.Row) pane {
 	} else if r.Object == profile.None {
 		lines = append(lines, "object     none: nothing was mapped there")
 	}
-	return &textPane{name: "where the row is from", lines: lines}
+	return &textPane{name: "where the row is from", text: lines}
 }
 
 func (p *rowsPane) status(m *Model) string {
@@ -867,6 +873,9 @@ func (p *rowsPane) status(m *Model) string {
 		return "? keys  q leaves"
 	}
 	s := fmt.Sprintf("row %d of %d  %.2f%%", p.at.row+1, p.rows(), p.t.Share(p.row(p.at.row)))
+	if f := p.filtered(); f != "" {
+		s += "  " + f + " (Esc)"
+	}
 	if n := len(m.data.Tables); n > 1 {
 		s += fmt.Sprintf("  event %d of %d (Tab)", m.event+1, n)
 	}

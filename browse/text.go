@@ -56,11 +56,23 @@ func (s *scroller) fit(n, h int) {
 // A textPane is a page of text.
 type textPane struct {
 	name  string
-	lines []string // safe to print
+	text  []string // safe to print
+	lines []string // the same, none longer than wide
+	wide  int
 	scroller
 	height int
 	busy   bool
-	cancel context.CancelFunc
+}
+
+// wrap breaks lines that are longer than the screen is wide.
+func (p *textPane) wrap(w int) {
+	if p.wide == w {
+		return
+	}
+	p.wide, p.lines = w, nil
+	for _, s := range p.text {
+		p.lines = append(p.lines, wrap(s, w)...)
+	}
 }
 
 // page shows text that takes a while to find out.
@@ -77,7 +89,7 @@ func (m *Model) page(name string, f func(ctx context.Context) (string, error)) t
 				m.failed(err)
 				return nil
 			}
-			p.lines = safe(text)
+			p.text, p.wide = safe(text), 0
 			return nil
 		})
 	}))
@@ -91,6 +103,7 @@ func (p *textPane) view(m *Model, w, h int) ([]string, int) {
 		return []string{"looking …"}, -1
 	}
 	p.height = h
+	p.wrap(w)
 	p.fit(len(p.lines), h)
 	var out []string
 	for i := p.top; i < len(p.lines) && len(out) < h; i++ {
@@ -104,6 +117,7 @@ func (p *textPane) view(m *Model, w, h int) ([]string, int) {
 }
 
 func (p *textPane) key(m *Model, k string) (tea.Cmd, bool) {
+	p.wrap(m.w)
 	switch k {
 	case "j":
 		k = "down"
@@ -119,8 +133,10 @@ func (p *textPane) key(m *Model, k string) (tea.Cmd, bool) {
 	case "n", "N":
 		p.find(m, map[string]int{"n": 1, "N": -1}[k])
 		return nil, true
+	case "right":
+		return nil, true // nothing is out there
 	case "P":
-		return m.save("perf.page.*", strings.Join(p.lines, "\n")+"\n"), true
+		return m.save("perf.page.*", strings.Join(p.text, "\n")+"\n"), true
 	}
 	return nil, p.scroller.key(k, len(p.lines), p.height)
 }
@@ -146,7 +162,8 @@ func (p *textPane) status(m *Model) string {
 	return fmt.Sprintf("line %d of %d  q goes back", min(p.at+1, len(p.lines)), len(p.lines))
 }
 
-func (p *textPane) say(*Model) string {
+func (p *textPane) say(m *Model) string {
+	p.wrap(m.w)
 	switch {
 	case p.busy:
 		return p.name + ": looking"
@@ -198,7 +215,7 @@ func helpPage(of pane) pane {
 	for _, k := range append(of.help(), commonHelp...) {
 		lines = append(lines, "  "+pad(k.keys, 18)+k.what)
 	}
-	return &textPane{name: "keys", lines: lines}
+	return &textPane{name: "keys", text: lines}
 }
 
 // notes is a page of what was said since the browser began.
@@ -212,7 +229,7 @@ func (m *Model) notes() pane {
 	if len(lines) == 0 {
 		lines = []string{"nothing was said"}
 	}
-	return &textPane{name: "notes", lines: lines}
+	return &textPane{name: "notes", text: lines}
 }
 
 // A menu is a list of what can be done.
