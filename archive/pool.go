@@ -41,9 +41,11 @@ func PoolName(sum string) string { return sum[:2] + "/" + sum + poolExt }
 // OpenPool opens the pool in a directory. The error wraps fs.ErrNotExist if
 // there is none.
 func OpenPool(dir string) (*Pool, error) {
-	root, err := os.OpenRoot(dir)
+	// It may be beside a bundle where anybody can put files, and to open a pipe
+	// is to wait for a writer, unless the name can be that of a directory alone.
+	root, err := os.OpenRoot(filepath.Join(dir, ".") + "/")
 	if err != nil {
-		return nil, err
+		return nil, &fs.PathError{Op: "open", Path: dir, Err: pathless(err)}
 	}
 	return &Pool{root}, nil
 }

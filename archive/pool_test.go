@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/perfark/perfark/store"
 )
 
@@ -240,6 +242,20 @@ func zstdEncoded(t *testing.T, b []byte) []byte {
 
 // A manifest leads nowhere but to the directory beside it, and a pool to no
 // file elsewhere.
+// A pipe beside a bundle is no pool, and nobody waits for who writes to it.
+func TestPoolPipe(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "objects")
+	if err := unix.Mkfifo(dir, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenPool(dir); err == nil || err.Error() != "open "+dir+": not a directory" {
+		t.Error(err)
+	}
+	if _, err := CreatePool(dir); err == nil {
+		t.Error("no error")
+	}
+}
+
 func TestPoolHostile(t *testing.T) {
 	sum := strings.Repeat("ab", 32)
 	for text, want := range map[string]string{

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -39,6 +40,16 @@ func Cache(dir string) *BuildIDCache { return &BuildIDCache{dir: dir} }
 // Dir returns the directory of the cache.
 func (c *BuildIDCache) Dir() string { return c.dir }
 
+// root opens the tree. A pipe of that name is not waited for.
+func (c *BuildIDCache) root() (*os.Root, error) {
+	if fi, err := os.Stat(c.dir); err != nil {
+		return nil, err
+	} else if !fi.IsDir() {
+		return nil, &fs.PathError{Op: "open", Path: c.dir, Err: syscall.ENOTDIR}
+	}
+	return os.OpenRoot(c.dir)
+}
+
 // Get opens a file of the tree. Of two copies under an id, one under the asked
 // path and one that the link leads to, it yields the better if they are the
 // same program, and else the one under the path.
@@ -47,7 +58,7 @@ func (c *BuildIDCache) Get(ctx context.Context, k Key) (*File, error) {
 		return nil, err
 	}
 	s := search{key: k}
-	root, err := os.OpenRoot(c.dir)
+	root, err := c.root()
 	if err != nil {
 		s.note(c.dir, err)
 		return nil, s.err(c.dir)

@@ -112,6 +112,21 @@ func TestCacheIDLengths(t *testing.T) {
 	}
 }
 
+// A pipe is no cache, and nobody waits for who writes to it.
+func TestCachePipe(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "debug")
+	if err := syscall.Mkfifo(dir, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c := Cache(dir)
+	if _, err := c.Get(t.Context(), Key{ID: testID(1, 20), Kind: ELF}); err == nil {
+		t.Error("no error")
+	}
+	if _, err := c.List(t.Context()); err == nil || err.Error() != "open "+dir+": not a directory" {
+		t.Error(err)
+	}
+}
+
 func TestCacheRefuses(t *testing.T) {
 	id := testID(0xab, 20)
 	hexID := id.String()

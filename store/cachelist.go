@@ -49,7 +49,7 @@ const maxDepth = 2048
 // are opened: their quality and a wrong id are in the Entry. A cache that does
 // not exist is empty.
 func (c *BuildIDCache) List(ctx context.Context) ([]Entry, error) {
-	root, err := os.OpenRoot(c.dir)
+	root, err := c.root()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
