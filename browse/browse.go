@@ -11,12 +11,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
+	"golang.org/x/term"
 
 	"github.com/perfark/perfark/annotate"
 	"github.com/perfark/perfark/profile"
@@ -203,6 +205,7 @@ type program struct {
 	panic *Panic
 	plain io.Writer
 	said  string
+	raw   func(on bool) // has keys come one by one, or not
 }
 
 func (p *program) Init() tea.Cmd {
@@ -220,6 +223,13 @@ func (p *program) Update(msg tea.Msg) (_ tea.Model, cmd tea.Cmd) {
 	if died, ok := msg.(panicMsg); ok {
 		p.panic = &Panic{died.value, died.stack}
 		return p, tea.Quit
+	}
+	if k, ok := msg.(tea.KeyPressMsg); ok && p.raw != nil && k.String() == "ctrl+z" {
+		p.raw(false)
+	}
+	if _, ok := msg.(tea.ResumeMsg); ok && p.raw != nil {
+		p.raw(true)
+		p.said = ""
 	}
 	cmd = p.m.Update(msg)
 	p.say()
@@ -285,6 +295,21 @@ func Run(ctx context.Context, o Options) error {
 	if o.Plain {
 		p.plain = o.Out
 		opts = append(opts, tea.WithoutRenderer())
+		if f, ok := o.In.(*os.File); ok {
+			fd := int(f.Fd())
+			var was *term.State
+			p.raw = func(on bool) {
+				switch {
+				case on && was == nil:
+					was, _ = term.MakeRaw(fd)
+				case !on && was != nil:
+					term.Restore(fd, was)
+					was = nil
+				}
+			}
+			p.raw(true)
+			defer p.raw(false)
+		}
 	}
 	_, err := tea.NewProgram(p, opts...).Run()
 	cancel()

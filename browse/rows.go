@@ -358,7 +358,7 @@ func (p *rowsPane) line(m *Model, at place, selected bool) string {
 func (p *rowsPane) treeText(m *Model, row, n int) string {
 	e := p.entries[row]
 	if !e.ready {
-		return "     …"
+		return "     opening " + m.marks.dots
 	}
 	x := &e.lines[n]
 	s := strings.Repeat(" ", 3+3*x.depth) + string(rune(x.sign)) + " "

@@ -100,7 +100,7 @@ func (p *textPane) heading(*Model) string { return "" }
 
 func (p *textPane) view(m *Model, w, h int) ([]string, int) {
 	if p.busy {
-		return []string{"looking …"}, -1
+		return []string{"looking"}, -1
 	}
 	p.height = h
 	p.wrap(w)
