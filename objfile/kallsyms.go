@@ -24,8 +24,9 @@ const (
 // Kallsyms is a copy of /proc/kallsyms: the symbols of a running kernel and
 // its modules, at the addresses of that boot.
 type Kallsyms struct {
-	t    Table
-	text []byte // with NUL bytes behind names and modules
+	t     Table
+	text  []byte            // with NUL bytes behind names and modules
+	named map[string]uint64 // addresses; nil: they are looked for
 }
 
 // ReadKallsyms reads lines "address type name" and "address type
@@ -40,6 +41,11 @@ func ReadKallsyms(r io.Reader, b *decode.Budget) (*Kallsyms, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseKallsyms(text, b)
+}
+
+// parseKallsyms is ReadKallsyms for a text, which it changes.
+func parseKallsyms(text []byte, b *decode.Budget) (*Kallsyms, error) {
 	n := bytes.Count(text, []byte{'\n'}) + 1
 	if err := b.Alloc(int64(n)*24, "kallsyms: symbols"); err != nil {
 		return nil, err
@@ -199,6 +205,10 @@ func (k *Kallsyms) Sym(i int) Sym { return k.t.Sym(i) }
 // the copy was made in another boot of the same kernel, and all of the
 // kernel's symbols, but not its modules', are off by the difference.
 func (k *Kallsyms) Address(name string) (uint64, bool) {
+	if k.named != nil {
+		at, ok := k.named[name]
+		return at, ok
+	}
 	for i := range k.t.syms {
 		s := &k.t.syms[i]
 		rest := k.text[s.name:]

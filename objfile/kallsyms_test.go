@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -222,4 +223,122 @@ func TestKallsymsPerf(t *testing.T) {
 		}
 	}
 	t.Logf("%d addresses, %d differ", len(addrs), bad)
+}
+
+// TestKallsymsFor: what is read for some addresses says of them what all of it
+// says.
+func TestKallsymsFor(t *testing.T) {
+	for _, text := range []string{kallsymsText, kallsymsFound(t)} {
+		k, err := ReadKallsyms(strings.NewReader(text), nil)
+		if err != nil {
+			t.Log("NOTICE: ", err)
+			continue
+		}
+		var all []uint64
+		for i := range k.Len() {
+			s := k.Sym(i)
+			all = append(all, s.Start-1, s.Start, s.Start+1, s.End-1, s.End, s.End+1<<40)
+		}
+		all = append(all, 0, 1, ^uint64(0))
+		slices.Sort(all)
+		all = slices.Compact(all)
+		for _, step := range []int{1, 2, 7, 1001, 1 << 30} {
+			var only []uint64
+			for i := step / 2 % len(all); i < len(all); i += step {
+				only = append(only, all[i])
+			}
+			sameKallsyms(t, text, k, only)
+		}
+		sameKallsyms(t, text, k, nil)
+	}
+}
+
+// kallsymsFound is what the running kernel says.
+func kallsymsFound(t *testing.T) string {
+	b, err := os.ReadFile("/proc/kallsyms")
+	if err != nil {
+		t.Log("NOTICE: no /proc/kallsyms")
+	}
+	return string(b)
+}
+
+// sameKallsyms compares what is read for the addresses of only with k.
+func sameKallsyms(t *testing.T, text string, k *Kallsyms, only []uint64) {
+	t.Helper()
+	names := []string{"_stext", "_text", "m_run", "no such"}
+	some, err := ReadKallsymsFor(strings.NewReader(text), only, names, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := 2*len(only) + 64; step(only) > 100 && some.Len() > n {
+		t.Errorf("%d symbols of %d kept for %d addresses", some.Len(), k.Len(), len(only))
+	}
+	for _, a := range only {
+		s, m, ok := some.Lookup(a)
+		s2, m2, ok2 := k.Lookup(a)
+		if s != s2 || m != m2 || ok != ok2 {
+			t.Fatalf("%#x: got %+v [%s] %v, want %+v [%s] %v", a, s, m, ok, s2, m2, ok2)
+		}
+	}
+	for _, name := range names {
+		a, ok := some.Address(name)
+		if a2, ok2 := k.Address(name); a != a2 || ok != ok2 {
+			t.Fatalf("%q: got %#x %v, want %#x %v", name, a, ok, a2, ok2)
+		}
+	}
+}
+
+// step is how far addresses are apart, about.
+func step(only []uint64) uint64 {
+	if len(only) < 2 {
+		return 0
+	}
+	return (only[len(only)-1] - only[0]) / uint64(len(only))
+}
+
+func TestHexWord(t *testing.T) {
+	for _, s := range []string{"ffffffff81000000 T", "0123456789abcdef ", "0123456789abcdeF ", "0123456/89abcdef ", "0123456:89abcdef ", "0123456789`bcdef ", "0123456789abcdeg ", "0123456789abcdef0 ", "12 ", "", "00000000@0000000 ", "000000000000\xb000 "} {
+		v, n := hexWord([]byte(s))
+		if v2, n2 := hexDigits([]byte(s)); v != v2 || n != n2 {
+			t.Errorf("%q: got %#x, %d, want %#x, %d", s, v, n, v2, n2)
+		}
+	}
+}
+
+func FuzzKallsymsFor(f *testing.F) {
+	f.Add([]byte(kallsymsText), uint64(0xffffffff81000010), uint64(1<<60))
+	f.Add([]byte("ffffffff81000000 T a\nffffffff81000000 t b\t[m]\n1 W c"), uint64(5), uint64(0xffffffff81000001))
+	f.Fuzz(func(t *testing.T, b []byte, a1, a2 uint64) {
+		only := []uint64{min(a1, a2), max(a1, a2)}
+		text := string(b)
+		k, err := ReadKallsyms(strings.NewReader(text), nil)
+		_, err2 := ReadKallsymsFor(strings.NewReader(text), only, nil, nil)
+		if (err == nil) != (err2 == nil) || err != nil && err.Error() != err2.Error() {
+			t.Fatalf("error %v, want %v", err2, err)
+		}
+		if err == nil {
+			sameKallsyms(t, text, k, only)
+		}
+	})
+}
+
+func BenchmarkKallsymsFor(b *testing.B) {
+	text, err := os.ReadFile("/proc/kallsyms")
+	if err != nil {
+		b.Skip("no /proc/kallsyms")
+	}
+	k, err := ReadKallsyms(bytes.NewReader(text), nil)
+	if err != nil {
+		b.Skip(err)
+	}
+	var only []uint64
+	for i := 0; i < k.Len(); i += 300 {
+		only = append(only, k.Sym(i).Start)
+	}
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if _, err := ReadKallsymsFor(bytes.NewReader(text), only, []string{"_text", "_stext"}, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

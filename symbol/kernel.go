@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -67,7 +68,12 @@ func (k *kernel) load(ctx context.Context, r *resolver) {
 		return
 	}
 	defer closeFile(sf)
-	sym, err := objfile.ReadKallsyms(io.NewSectionReader(sf, 0, sf.Size), decode.NewBudget(r.o.Limits))
+	names := []string{"_stext", "_text", k.obj.RefName}
+	read := func(addrs []uint64) (*objfile.Kallsyms, error) {
+		return objfile.ReadKallsymsFor(io.NewSectionReader(sf, 0, sf.Size), addrs, names, decode.NewBudget(r.o.Limits))
+	}
+	addrs := k.addrs(r.p)
+	sym, err := read(addrs)
 	if err != nil {
 		k.reason, k.detail = reason(err, k.obj)
 		return
@@ -81,6 +87,16 @@ func (k *kernel) load(ctx context.Context, r *resolver) {
 		k.shift = at - k.obj.RefAddr
 		k.moved = k.shift != 0
 	}
+	if k.moved && !sf.Unverified { // the addresses are others
+		for i := range addrs {
+			addrs[i] += k.shift
+		}
+		slices.Sort(addrs)
+		if sym, err = read(addrs); err != nil {
+			k.reason, k.detail = reason(err, k.obj)
+			return
+		}
+	}
 	if sf.Unverified && k.moved {
 		// Of what is only said to be of the same boot, a shift is the proof
 		// that it is not.
@@ -88,6 +104,26 @@ func (k *kernel) load(ctx context.Context, r *resolver) {
 		return
 	}
 	k.sym, k.origin, k.unverified = sym, sf.Origin, sf.Unverified
+}
+
+// addrs returns the addresses of the profile that the kernel or a module of it
+// has, in ascending order.
+func (k *kernel) addrs(p *profile.Profile) []uint64 {
+	of := make([]bool, len(p.Objects))
+	for i := range p.Objects {
+		switch o := &p.Objects[i]; o.Kind {
+		case profile.KindKernel, profile.KindGuestKernel, profile.KindModule, profile.KindGuestModule:
+			of[i] = o.Guest == k.obj.Guest
+		}
+	}
+	var out []uint64
+	for i := range p.Locations {
+		if l := &p.Locations[i]; l.Object != profile.None && of[l.Object] {
+			out = append(out, l.Addr)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // kernel names the locations of a kernel image: from a vmlinux of its build
