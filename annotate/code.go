@@ -108,9 +108,6 @@ func (c *Code) List(ctx context.Context, fn *Function) (*Listing, error) {
 func (c *Code) read(ctx context.Context, fn *Function) (*Listing, error) {
 	text := c.text
 	l := &Listing{Function: fn, Section: text.Section(fn.Func.Start), Origin: text.Origin}
-	if c.d != nil && c.d.Notice() != "" {
-		l.Notices = append(l.Notices, c.d.Notice())
-	}
 	if text.Unverified {
 		l.Notices = append(l.Notices, text.Origin+": unverified: nothing but its path ties it to the recording")
 	}
@@ -135,13 +132,24 @@ func (c *Code) read(ctx context.Context, fn *Function) (*Listing, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s: 0x%x is in no segment", text.Origin, fn.Func.Start)
 	}
-	if c.d == nil {
+	d := c.d
+	if d != nil && text.Thumb(start) {
+		o := c.o.Disasm
+		o.Thumb, o.Big = true, text.Big
+		if d, err = disasm.New(text.Machine, text.Bits, o); err != nil {
+			return nil, err
+		}
+	}
+	if d != nil && d.Notice() != "" {
+		l.Notices = append(l.Notices, d.Notice())
+	}
+	if d == nil {
 		if l.Lines, err = c.objdump(ctx, code, start); err != nil {
 			return nil, err
 		}
 	}
-	for at := 0; at < len(code) && c.d != nil; {
-		in := c.d.Decode(code[at:], start+uint64(at))
+	for at := 0; at < len(code) && d != nil; {
+		in := d.Decode(code[at:], start+uint64(at))
 		l.Lines = append(l.Lines, Line{Addr: start + uint64(at), Inst: in, Bytes: code[at : at+in.Len]})
 		at += in.Len
 	}

@@ -51,6 +51,9 @@ func (c *Code) objdump(ctx context.Context, code []byte, start uint64) ([]Line, 
 	if c.o.Disasm.Intel {
 		args = append(args, "-M", "intel")
 	}
+	if c.text.Thumb(start) {
+		args = append(args, "-M", "force-thumb")
+	}
 	out, err := c.runObjdump(ctx, code, start, args...)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package disasm
 import (
 	"encoding/binary"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -56,12 +57,62 @@ func arm64(code []byte, addr uint64) Inst {
 			i.Comment = immediate(args[n+3:], args[0] == 'w')
 		}
 	}
+	switch in.Op {
+	case arm64asm.CSEL, arm64asm.CSINC, arm64asm.CSINV, arm64asm.CSNEG, arm64asm.CSET, arm64asm.CSETM, arm64asm.CINC, arm64asm.CINV,
+		arm64asm.CNEG, arm64asm.CCMP, arm64asm.CCMN, arm64asm.FCSEL, arm64asm.FCCMP, arm64asm.FCCMPE:
+		cc := args[strings.LastIndexByte(args, ' ')+1:]
+		if names := condition(cc, ""); names != "" {
+			i.Comment = "\t// " + cc + " = " + strings.TrimPrefix(names, "  // ")
+		}
+	case arm64asm.FCMP, arm64asm.FCMPE:
+		if strings.HasSuffix(args, " #0") {
+			args += ".0"
+		}
+	case arm64asm.HINT:
+		if n, err := strconv.ParseUint(strings.TrimPrefix(args, "#"), 0, 8); err == nil && hints[n] != "" {
+			op, args, _ = strings.Cut(hints[n], " ")
+		}
+	case arm64asm.MRS, arm64asm.MSR:
+		args = systemRegister.ReplaceAllStringFunc(args, func(s string) string {
+			if name := systemRegisters[s]; name != "" {
+				return name
+			}
+			return s
+		})
+	}
 	args = strings.ReplaceAll(args, ",#", ", #")
+	args = extended.ReplaceAllString(indexed.ReplaceAllString(args, "[$1, $2"), "$1, $2")
 	i.Text = op
 	if args != "" {
 		i.Text += "\t" + args
 	}
 	return i
+}
+
+var (
+	indexed        = regexp.MustCompile(`\[(x[0-9]+|sp),([wx][0-9]+|[wx]zr)`)
+	extended       = regexp.MustCompile(`([wx](?:[0-9]+|zr)),((?:lsl|[us]xt[bhwx])\b)`)
+	systemRegister = regexp.MustCompile(`(?i)s[0-3]_[0-7]_c[0-9]+_c[0-9]+_[0-7]`)
+)
+
+// systemRegisters are those that programs read, by their encoding.
+// Source: Arm Architecture Reference Manual, D19.
+var systemRegisters = map[string]string{
+	"s3_3_c13_c0_2": "tpidr_el0", "s3_3_c13_c0_3": "tpidrro_el0", "s3_3_c4_c4_0": "fpcr", "s3_3_c4_c4_1": "fpsr",
+	"s3_3_c14_c0_0": "cntfrq_el0", "s3_3_c14_c0_1": "cntpct_el0", "s3_3_c14_c0_2": "cntvct_el0", "s3_3_c0_c0_1": "ctr_el0",
+	"s3_3_c0_c0_7": "dczid_el0", "s3_3_c4_c2_0": "nzcv", "s3_0_c0_c0_0": "midr_el1", "s3_0_c0_c4_0": "id_aa64pfr0_el1",
+	"s3_0_c0_c6_0": "id_aa64isar0_el1", "s3_0_c0_c6_1": "id_aa64isar1_el1", "s3_0_c0_c0_5": "mpidr_el1", "s3_0_c4_c1_0": "sp_el0",
+	"s3_0_c13_c0_4": "tpidr_el1", "s3_0_c2_c0_0": "ttbr0_el1", "s3_0_c2_c0_1": "ttbr1_el1", "s3_0_c4_c2_2": "currentel",
+	"s3_0_c5_c2_0": "esr_el1", "s3_0_c6_c0_0": "far_el1", "s3_0_c4_c0_0": "spsr_el1", "s3_0_c4_c0_1": "elr_el1", "s3_3_c4_c2_1": "daif",
+	"s3_3_c4_c2_5": "dit", "s3_3_c4_c2_6": "ssbs", "s3_3_c2_c4_0": "rndr", "s3_3_c2_c4_1": "rndrrs", "s3_3_c4_c2_7": "tco",
+}
+
+// hints are those that have names of their own.
+// Source: Arm Architecture Reference Manual, C6.2, HINT.
+var hints = map[uint64]string{
+	6: "dgh", 7: "xpaclri", 8: "pacia1716", 10: "pacib1716", 12: "autia1716", 14: "autib1716", 16: "esb", 17: "psb csync", 18: "tsb csync",
+	20: "csdb", 24: "paciaz", 25: "paciasp", 26: "pacibz", 27: "pacibsp", 28: "autiaz", 29: "autiasp", 30: "autibz", 31: "autibsp",
+	32: "bti", 34: "bti c", 36: "bti j", 38: "bti jc",
 }
 
 // condition returns what objdump says of the other names of a condition.

@@ -3,6 +3,7 @@
 package disasm
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -65,6 +66,7 @@ func (i Inst) Format(symbol func(uint64) string) string {
 // Options say how instructions are written.
 type Options struct {
 	Intel bool // x86: Intel's syntax, not that of AT&T
+	Thumb bool // ARM: the code is Thumb
 	Big   bool // the code is of a machine with the most significant byte first
 }
 
@@ -78,11 +80,32 @@ type Decoder struct {
 // New returns a decoder for the code of a machine; bits is 32 or 64. The
 // error wraps ErrMachine.
 func New(m objfile.Machine, bits int, o Options) (*Decoder, error) {
+	var order binary.ByteOrder = binary.LittleEndian
+	if o.Big {
+		order = binary.BigEndian
+	}
 	switch m {
 	case objfile.MachineX86_64, objfile.Machine386:
 		return newX86(bits, o.Intel), nil
 	case objfile.MachineAArch64:
 		return &Decoder{decode: arm64}, nil
+	case objfile.MachinePPC64:
+		return &Decoder{decode: ppc64(order)}, nil
+	case objfile.MachineS390:
+		return &Decoder{decode: s390x}, nil
+	case objfile.MachineRISCV:
+		if bits == 64 {
+			return &Decoder{decode: riscv64}, nil
+		}
+	case objfile.MachineLoong:
+		if bits == 64 {
+			return &Decoder{decode: loong64}, nil
+		}
+	case objfile.MachineARM:
+		if o.Thumb {
+			return &Decoder{decode: thumb(order), notice: "Thumb code is shown as numbers: --objdump=PATH, of a GNU objdump for ARM, reads it"}, nil
+		}
+		return &Decoder{decode: arm(o.Big)}, nil
 	}
 	return nil, fmt.Errorf("machine %d: %w", m, ErrMachine)
 }
@@ -93,9 +116,20 @@ func (d *Decoder) Decode(code []byte, addr uint64) Inst {
 	if len(code) == 0 {
 		return Inst{}
 	}
-	i := d.decode(code, addr)
+	i := d.guarded(code, addr)
 	i.Len = min(max(i.Len, 1), len(code))
 	return i
+}
+
+// guarded is decode. The decoders of other modules are not made for hostile
+// code: what they cannot stand is no instruction.
+func (d *Decoder) guarded(code []byte, addr uint64) (i Inst) {
+	defer func() {
+		if recover() != nil {
+			i = Inst{Len: 1, Text: ".byte\t" + hexBytes(code[:1]), Bad: true}
+		}
+	}()
+	return d.decode(code, addr)
 }
 
 // Notice says what this decoder lacks, or nothing.

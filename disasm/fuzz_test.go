@@ -13,19 +13,26 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte("\xfd\x7b\xbf\xa9\x00\x00\x00\x94"))
 	f.Add([]byte("\x66\x66\x2e\x0f\x1f\x84\x00\x00\x00\x00\x00"))
 	f.Add([]byte("\x40\x40\x40\xf0\xf2"))
+	f.Add([]byte("\x01\x11\x06\xe4\x02\xb8\x00\x04\x3c\x4c\x02\x00\xeb\xbf\xf0\x58\x00\x24"))
+	f.Add([]byte("\x63\x80\xff\x02\x00\x48\x2d\xe9\xf0\xb5\x00\xf0\x01\xf8"))
+	f.Add([]byte("\x04\x00\x00\x00\x00\x00\x00\x00\x60\x00\x00\x00"))
 	var all []*Decoder
-	for _, m := range []objfile.Machine{objfile.MachineX86_64, objfile.Machine386, objfile.MachineAArch64} {
-		for _, intel := range []bool{false, true} {
-			bits := 64
-			if m == objfile.Machine386 {
-				bits = 32
-			}
-			d, err := New(m, bits, Options{Intel: intel})
-			if err != nil {
-				f.Fatal(err)
-			}
-			all = append(all, d)
+	for _, x := range []struct {
+		m    objfile.Machine
+		bits int
+		o    Options
+	}{
+		{objfile.MachineX86_64, 64, Options{}}, {objfile.MachineX86_64, 64, Options{Intel: true}},
+		{objfile.Machine386, 32, Options{}}, {objfile.Machine386, 32, Options{Intel: true}},
+		{objfile.MachineAArch64, 64, Options{}}, {objfile.MachineRISCV, 64, Options{}}, {objfile.MachineS390, 64, Options{Big: true}},
+		{objfile.MachinePPC64, 64, Options{}}, {objfile.MachinePPC64, 64, Options{Big: true}}, {objfile.MachineLoong, 64, Options{}},
+		{objfile.MachineARM, 32, Options{}}, {objfile.MachineARM, 32, Options{Big: true}}, {objfile.MachineARM, 32, Options{Thumb: true}},
+	} {
+		d, err := New(x.m, x.bits, x.o)
+		if err != nil {
+			f.Fatal(err)
 		}
+		all = append(all, d)
 	}
 	f.Fuzz(func(t *testing.T, code []byte) {
 		for _, d := range all {

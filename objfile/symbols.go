@@ -524,6 +524,12 @@ func (c *symbolReader) symbol(i int, b []byte) {
 		return
 	}
 	if (f.machine == MachineARM || f.machine == MachineMIPS) && typ == sttFunc {
+		if l.labels && f.machine == MachineARM && value&1 != 0 {
+			if l.t.thumb == nil {
+				l.t.thumb = map[uint64]bool{}
+			}
+			l.t.thumb[value&^1+c.moved] = true
+		}
 		value &^= 1 // Thumb, MIPS16, microMIPS
 	}
 	value += c.moved

@@ -34,6 +34,7 @@ type Table struct {
 
 	stubs *stubs            // of the functions of other objects; nil if there are none
 	slots map[uint64]target // by address: what the dynamic linker puts there; nil if not asked for
+	thumb map[uint64]bool   // where functions of Thumb code begin, if labels were asked for
 	spans []span            // of symbols that were cut, see paint; nil if none were
 }
 
@@ -253,6 +254,10 @@ func (t *Table) Slot(addr uint64) (name string, ok bool) {
 	name = x.symbol()
 	return name, name != ""
 }
+
+// Thumb reports whether a function of Thumb code begins at an address, of a
+// table with SymbolOptions.Labels.
+func (t *Table) Thumb(addr uint64) bool { return t.thumb[addr] }
 
 // sooner reports whether a disassembler prefers symbol i to j of the same
 // place.

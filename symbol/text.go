@@ -330,6 +330,9 @@ func (t *Text) Name(link uint64) string {
 	return fmt.Sprintf("%s+0x%x", name, link-s.Start)
 }
 
+// Thumb reports whether the function at an address as linked is Thumb code.
+func (t *Text) Thumb(link uint64) bool { return t.labels != nil && t.labels.Thumb(link) }
+
 // maxLabels is how many names a Text remembers.
 const maxLabels = 1 << 16
 
