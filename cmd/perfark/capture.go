@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -430,19 +431,34 @@ const workPrefix = capture.WorkPrefix
 // others that were killed.
 func newWorkDir(dir string) (*workDir, error) {
 	sweepWork(dir)
-	name, err := os.MkdirTemp(dir, workPrefix)
-	if err != nil {
-		return nil, err
-	}
-	w := &workDir{name: name, forget: keepTemp(name)}
-	if w.lock, err = os.Open(name); err == nil {
-		err = unix.Flock(int(w.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	}
-	if err != nil {
+	for again := 0; ; again++ {
+		name, err := os.MkdirTemp(dir, workPrefix)
+		if err != nil {
+			return nil, err
+		}
+		w := &workDir{name: name, forget: keepTemp(name)}
+		if err = w.take(); err == nil {
+			return w, nil
+		}
 		w.remove()
-		return nil, fmt.Errorf("%s: %w", name, pathless(err))
+		// One that begins at the same time may have taken it for what is left.
+		if again == 100 || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%s: %w", name, pathless(err))
+		}
 	}
-	return w, nil
+}
+
+// take locks the directory, so that nobody removes it.
+func (w *workDir) take() error {
+	var err error
+	if w.lock, err = os.Open(w.name); err != nil {
+		return err
+	}
+	if err := unix.Flock(int(w.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return err
+	}
+	_, err = os.Lstat(w.name) // it may have been removed before it was locked
+	return err
 }
 
 func (w *workDir) remove() {

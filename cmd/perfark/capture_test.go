@@ -75,6 +75,37 @@ func TestCapture(t *testing.T) {
 	}
 }
 
+// Captures that begin at the same time do not take each other's directory for
+// what one that was killed has left.
+func TestWorkDirs(t *testing.T) {
+	dir := t.TempDir()
+	done, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				sweepWork(dir)
+			}
+		}
+	}()
+	for range 500 {
+		w, err := newWorkDir(dir)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(w.name, "x"), nil, 0o600)
+			w.remove()
+		}
+		if err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(done)
+	<-gone
+}
+
 // What cannot be written at the end is said before anything is recorded.
 func TestCaptureInTheWay(t *testing.T) {
 	r := newRecorder(t)

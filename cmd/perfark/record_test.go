@@ -506,6 +506,21 @@ func TestRecordInTheWay(t *testing.T) {
 	write("empty.old", "old")
 	r.record("empty", "-e", "cpu-clock", "--", "./nosuch")
 	there("empty.old", "old")
+	// One that another has just made is moved, not removed.
+	first, err := createRecording(path("both"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	second, err := createRecording(path("both"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	if _, err := first.WriteString("first"); err != nil {
+		t.Fatal(err)
+	}
+	there("both.old", "first")
 	// Links that the system has are no files of somebody.
 	if err := os.Symlink("/proc/self/fd/1", path("stdout")); err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ func createRecording(name string) (*os.File, error) {
 		return os.OpenFile(name, os.O_WRONLY, 0)
 	case fi.Mode()&os.ModeNamedPipe != 0:
 		return openPipe(name)
-	case fi.Mode().IsRegular() && fi.Size() == 0:
+	case fi.Mode().IsRegular() && fi.Size() == 0 && !begun(name):
 		if err := os.Remove(name); err != nil {
 			return nil, err
 		}
@@ -44,7 +44,21 @@ func createRecording(name string) (*os.File, error) {
 			return nil, err
 		}
 	}
-	return os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) // not every file system has locks
+	}
+	return f, err
+}
+
+// begun reports whether a file is one that another recorder has just made.
+func begun(name string) bool {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == unix.EWOULDBLOCK
 }
 
 // systemLink reports whether a name is one of the links that the system has to
