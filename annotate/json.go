@@ -81,7 +81,7 @@ var kindNames = [...]string{"", "jump", "branch", "call", "return"}
 // Document returns a listing for a Document.
 func (l *Listing) Document(o PageOptions) DocFunction {
 	d := DocFunction{
-		Symbol: utf8Text(l.Func.Name), Linkage: utf8Text(l.Func.Linkage), Object: utf8Text(o.Object.Path), BuildID: string(o.Object.BuildID),
+		Symbol: utf8Text(l.Func.Name), Linkage: utf8Text(l.Func.Linkage), Object: utf8Text(o.Object.Path), BuildID: o.Object.BuildID.String(),
 		Section: utf8Text(l.Section), Origin: utf8Text(l.Origin), Counts: l.Total, Notices: l.Notices, Lines: make([]DocLine, len(l.Lines)),
 	}
 	for i := range l.Lines {

@@ -138,7 +138,14 @@ func (d *Decoder) Notice() string { return d.notice }
 // Parse reads an instruction as objdump prints it, without symbols: what it
 // does to the flow of control, and its target if that is the last operand.
 func Parse(m objfile.Machine, text string) Inst {
-	i := Inst{Text: text}
+	i := Inst{}
+	if before, comment, ok := strings.Cut(text, "# 0x"); ok {
+		if n, err := strconv.ParseUint(comment, 16, 64); err == nil {
+			i.Data, i.HasData = n, true
+			text = strings.TrimRight(before, " \t")
+		}
+	}
+	i.Text = text
 	op, args, _ := strings.Cut(strings.ReplaceAll(text, "\t", " "), " ")
 	if i.Kind = kindOf(m, op); i.Kind == Plain || i.Kind == Return {
 		return i

@@ -72,7 +72,12 @@ part of the recording was lost; 1 none could be.`,
   perfark annotate -M intel --no-source --asm-raw -d libc.so.6
   perfark annotate -i profile.perfark --prefix-map /build/app=$PWD`,
 		Annotations: map[string]string{likePerf: "yes"},
-		Args:        cobra.MaximumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("%d symbols; want one", len(args))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkForeignFlags(cmd.Flags(), annotateForeign); err != nil {
 				return err
@@ -224,6 +229,7 @@ type annotation struct {
 	doc     annotate.Document
 
 	shown, failed int
+	lacking       map[*annotate.Function]bool
 	said          map[string]bool // notes and hints
 }
 
@@ -278,7 +284,7 @@ func (r *annotation) columns() []column {
 // print prints all that was asked for.
 func (r *annotation) print(ctx context.Context) error {
 	list := r.wanted(ctx)
-	r.said = map[string]bool{}
+	r.said, r.lacking = map[string]bool{}, map[*annotate.Function]bool{}
 	r.doc.File = r.in.Name()
 	for _, e := range r.p.Events {
 		r.doc.Events = append(r.doc.Events, annotate.DocEvent{Name: e.Name, Count: annotate.Count{Samples: e.Samples, Period: e.Period}})
@@ -444,6 +450,10 @@ func (r *annotation) open(ctx context.Context, object int32, announced, list []*
 
 // missing says why a function is not shown.
 func (r *annotation) missing(fn *annotate.Function, err error) {
+	if r.lacking[fn] {
+		return // for another event
+	}
+	r.lacking[fn] = true
 	r.failed++
 	var why *symbol.TextError
 	hint := ""
