@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
@@ -198,6 +199,25 @@ func (j *jobs) start(f func(ctx context.Context) tea.Msg) tea.Cmd {
 	}
 }
 
+// patience is how long a user who leaves waits for work that does not stop.
+const patience = 300 * time.Millisecond
+
+// ended waits for all work to end, and reports whether it did. A call tree that
+// is being made can take longer than anybody wants to wait.
+func (j *jobs) ended() bool {
+	done := make(chan bool)
+	go func() {
+		j.wg.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(patience):
+		return false
+	}
+}
+
 // A program is a Model that tea can run: it sees to it that a panic does not
 // leave the terminal in a state, and in the plain mode writes what changed.
 type program struct {
@@ -278,7 +298,8 @@ func (p *program) View() (v tea.View) {
 
 // Run shows a browser until its user leaves it, or the context is done. The
 // error is that of Load if there was nothing to show. When it returns the
-// terminal is as it was, and nothing runs any more.
+// terminal is as it was, and nothing runs any more but what cannot be stopped
+// and takes long: then Data.Close is not called.
 func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -313,8 +334,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	_, err := tea.NewProgram(p, opts...).Run()
 	cancel()
-	m.jobs.wg.Wait()
-	m.close()
+	if m.jobs.ended() {
+		m.close()
+	}
 	switch {
 	case p.panic != nil:
 		return p.panic

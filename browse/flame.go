@@ -33,8 +33,8 @@ func (m *Model) stacks(then func(m *Model, t *callTree)) tea.Cmd {
 		return nil
 	}
 	columns := m.columnsOf(p.Events)
-	return m.jobs.start(func(context.Context) tea.Msg {
-		t := newCallTree(p, columns)
+	return m.jobs.start(func(ctx context.Context) tea.Msg {
+		t := newCallTree(ctx, p, columns)
 		return callMsg(func(m *Model) tea.Cmd {
 			if m.data != nil && m.data.Profile == p {
 				m.tree, m.treeOf = t, event

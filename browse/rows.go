@@ -85,7 +85,7 @@ func (m *Model) newRows() *rowsPane {
 	if m.data.Page.PercentLimit > 0 {
 		n := m.data.Page.PercentLimit
 		p.filters = append(p.filters, rowFilter{"limit", fmt.Sprint(n), n})
-		p.visible = p.sift(p.filters)
+		p.visible = p.sift(m.jobs.ctx, p.filters)
 	}
 	return p
 }
@@ -410,6 +410,10 @@ func (e *entry) build() {
 	add(e.tree, 0)
 }
 
+// ahead is for how many screens trees are made at a time: those of many rows
+// take little more than those of one.
+const ahead = 8
+
 // settle begins to make the trees that are to be on the screen.
 func (p *rowsPane) settle(m *Model) tea.Cmd {
 	if !p.trees() || p.rows() == 0 || p.makes {
@@ -417,15 +421,15 @@ func (p *rowsPane) settle(m *Model) tea.Cmd {
 	}
 	p.fit()
 	var want []int
-	for i := p.top.row; i < p.rows() && len(want) < max(p.height, m.h); i++ {
-		if i-p.top.row > max(p.height, m.h) {
-			break
-		}
+	seen := false
+	page := max(p.height, m.h, 1)
+	for i := p.top.row; i < min(p.rows(), p.top.row+ahead*page); i++ {
 		if e := p.entry(p.row(i)); e != nil && !e.ready {
 			want = append(want, p.row(i))
+			seen = seen || i < p.top.row+page
 		}
 	}
-	if len(want) == 0 {
+	if !seen {
 		return nil
 	}
 	p.makes = true
@@ -671,8 +675,8 @@ func (p *rowsPane) apply(m *Model, filters []rowFilter) tea.Cmd {
 	}
 	p.filtering++
 	number := p.filtering
-	return m.jobs.start(func(context.Context) tea.Msg {
-		visible := p.sift(filters)
+	return m.jobs.start(func(ctx context.Context) tea.Msg {
+		visible := p.sift(ctx, filters)
 		return callMsg(func(m *Model) tea.Cmd {
 			if number != p.filtering {
 				return nil
@@ -695,12 +699,15 @@ func (p *rowsPane) apply(m *Model, filters []rowFilter) tea.Cmd {
 }
 
 // sift returns which rows filters leave; nil for all.
-func (p *rowsPane) sift(filters []rowFilter) []int32 {
+func (p *rowsPane) sift(ctx context.Context, filters []rowFilter) []int32 {
 	if len(filters) == 0 {
 		return nil
 	}
 	out := []int32{}
 	for i := range p.t.Len() {
+		if i%checked == 0 && ctx.Err() != nil {
+			break
+		}
 		var r report.Row
 		if slices.ContainsFunc(filters, func(f rowFilter) bool { return f.kind != "limit" }) {
 			r = p.t.Row(i)
@@ -734,9 +741,9 @@ func (p *rowsPane) find(m *Model, step int) tea.Cmd {
 	}
 	p.searching++
 	number, want, from, visible, t := p.searching, m.search, p.at.row, p.visible, p.t
-	return m.jobs.start(func(context.Context) tea.Msg {
+	return m.jobs.start(func(ctx context.Context) tea.Msg {
 		found := -1
-		for i := 1; i <= n && found < 0; i++ {
+		for i := 1; i <= n && found < 0 && (i%checked > 0 || ctx.Err() == nil); i++ {
 			at := ((from+step*i)%n + n) % n
 			row := at
 			if visible != nil {

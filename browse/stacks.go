@@ -1,6 +1,7 @@
 package browse
 
 import (
+	"context"
 	"cmp"
 	"slices"
 
@@ -24,9 +25,13 @@ type callNode struct {
 
 type callEdge struct{ up, name int32 }
 
+// checked is after how much of a piece of work it is asked if anybody still
+// waits for it.
+const checked = 1 << 12
+
 // newCallTree builds the tree of the events of p with these indices. Stacks are
-// as many as the profile has, whatever is in them.
-func newCallTree(p *profile.Profile, events []int32) *callTree {
+// as many as the profile has, whatever is in them. When ctx is done the rest is left out.
+func newCallTree(ctx context.Context, p *profile.Profile, events []int32) *callTree {
 	t := &callTree{names: []string{"all"}, nodes: []callNode{{up: -1}}}
 	byName := map[string]int32{}
 	edges := map[callEdge]int32{}
@@ -99,6 +104,9 @@ func newCallTree(p *profile.Profile, events []int32) *callTree {
 	}
 	for i := range p.Samples {
 		s := &p.Samples[i]
+		if i%checked == 0 && ctx.Err() != nil {
+			break
+		}
 		if !slices.Contains(events, s.Event) {
 			continue
 		}
