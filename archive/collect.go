@@ -160,7 +160,7 @@ func (pl *Plan) drop(it *item, p *part, err error) {
 // companion reports whether p only adds to another file: debug information.
 func (p *part) companion() bool {
 	switch p.kind {
-	case store.ELF, store.Kallsyms, store.VDSO, store.PerfMap, store.JITDump:
+	case store.ELF, store.Kallsyms, store.VDSO, store.PerfMap, store.JITDump, store.SourceText:
 		return false
 	}
 	return true
@@ -247,7 +247,7 @@ func (c *reading) identify(r io.ReaderAt, name string, l decode.Limits) {
 
 // carriesID reports whether files of kind are ELF files with an id.
 func carriesID(kind store.Kind) bool {
-	return kind != store.Kallsyms && !isLog(kind) && kind != store.Index
+	return kind != store.Kallsyms && !isLog(kind) && kind != store.Index && kind != store.SourceText
 }
 
 // stream copies size bytes of r to w. A file that ends early has changed.

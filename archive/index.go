@@ -301,7 +301,7 @@ func splitObject(name string) (dir, hexID string, kind store.Kind, err error) {
 	dir, base := path.Split(name)
 	dir = strings.TrimSuffix(dir, "/")
 	switch kind = store.Kind(base); kind {
-	case store.ELF, store.Debug, store.Kallsyms, store.VDSO, store.Index, probes:
+	case store.ELF, store.Debug, store.Kallsyms, store.VDSO, store.Index, store.SourceText, probes:
 		dir, hexID = path.Split(dir)
 		dir = strings.TrimSuffix(dir, "/")
 	default:
@@ -312,7 +312,7 @@ func splitObject(name string) (dir, hexID string, kind store.Kind, err error) {
 		}
 	}
 	if dir == "" || reserved(dir) || !isHexID(hexID) {
-		return "", "", "", fmt.Errorf("entry %q: has no place in a ~/.debug tree: want <path>/<id>/elf, debug, kallsyms, vdso, index", name)
+		return "", "", "", fmt.Errorf("entry %q: has no place in a ~/.debug tree: want <path>/<id>/elf, debug, kallsyms, vdso, index, source", name)
 	}
 	return dir, hexID, kind, nil
 }

@@ -58,6 +58,7 @@ type PlanOptions struct {
 	Verified      bool         // leave out what no Build ID ties to the recording
 	MaxObjectSize int64        // largest file to take, in bytes; 0 means no limit
 	Index         bool         // put in what is known of the addresses of the profile, see package index
+	Sources       bool         // put in the source files of the lines that samples are in
 	Slim          bool         // leave out what this profile does not need of a file
 	SlimAgain     bool         // also of what is a slim copy: files of package redact have that mark
 	DebugInfo     DebugInfo
@@ -161,6 +162,12 @@ func NewPlan(ctx context.Context, r *session.Result, o PlanOptions) (*Plan, erro
 	pl.sort()
 	if o.Slim {
 		if err := pl.slim(ctx); err != nil {
+			pl.Close()
+			return nil, err
+		}
+	}
+	if o.Sources && !o.Verified {
+		if err := pl.findSources(ctx); err != nil {
 			pl.Close()
 			return nil, err
 		}

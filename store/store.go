@@ -34,6 +34,10 @@ const (
 	// is asked for by its path; whoever reads it compares the DWO ids. In a
 	// tree it is kept as an object without an id.
 	Split Kind = "split"
+
+	// SourceText is a file of source code, asked for by the path that debug
+	// information has. It stands in archives alone, as an object without an id.
+	SourceText Kind = "source"
 )
 
 // carriesID reports whether files of the kind hold the Build ID they are

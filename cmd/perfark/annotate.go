@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/perfark/perfark/annotate"
 	"github.com/perfark/perfark/disasm"
@@ -97,23 +98,19 @@ part of the recording was lost; 1 none could be.`,
 	fs.CountVarP(&a.verbose, "verbose", "v", "print more messages; may be repeated")
 	fs.StringVarP(&c.symbol, "symbol", "s", "", "show only the function `SYMBOL`, by any of its names")
 	fs.StringVarP(&c.dsos, "dsos", "d", "", "show only functions of the objects `DSO,…`")
-	fs.StringVar(&c.percentType, "percent-type", "local-period", "what percentages are of: local-period, local-hits, global-period or global-hits")
-	fs.StringVarP(&c.style, "disassembler-style", "M", "att", "write instructions of x86 in the `STYLE` att or intel")
-	fs.StringVar(&c.objdump, "objdump", "", "have the GNU objdump `PATH` read the code, if it knows the machine")
 	fs.Float64Var(&c.limit, "percent-limit", 0, "leave out functions below `PCT` percent")
 	addBrowserFlags(fs, &c.stdio, &c.tui, &c.plain)
+	c.addCodeFlags(fs)
 	fs.BoolVar(&c.stdio2, "stdio2", false, "print text with arrows at jumps, and names in place of addresses")
 	fs.BoolVar(&c.json, "json", false, "print JSON (docs/annotate.md has its form)")
 	fs.StringVar(&c.color, "stdio-color", "auto", "colour percentages `WHEN`: always, never or auto, which is on a terminal")
 	fs.BoolVarP(&c.fullPaths, "full-paths", "P", false, "print the paths of objects and sources, not their names alone")
 	addSwitch(fs, &c.lines, "print-line", "l", false, "print a table of the source lines first, and lines behind instructions")
 	addSwitch(fs, &c.raw, "asm-raw", "", false, "print the bytes of instructions")
-	addSwitch(fs, &c.sources, "no-source", "", true, "leave out source lines")
 	addSwitch(fs, &c.samples, "show-nr-samples", "n", false, "print numbers of samples, not percentages")
 	addSwitch(fs, &c.period, "show-total-period", "", false, "print periods, not percentages")
 	addSwitch(fs, &c.skipMissing, "skip-missing", "", false, "say nothing of functions whose code is missing")
 	c.given.group = addSwitch(fs, &c.group, "group", "", false, "show events of a group side by side; all of them if there is no group")
-	c.addSourceFlags(fs)
 	c.addDropFilters(fs)
 	c.addSymbolNameFlags(fs)
 	addJobsFlag(cmd, &c.workers)
@@ -123,6 +120,15 @@ part of the recording was lost; 1 none could be.`,
 		"disassembler-style": oneOf("att", "intel"), "stdio-color": oneOf("always", "never", "auto"),
 	})
 	return cmd
+}
+
+// addCodeFlags binds what report has of annotate, for its browser.
+func (c *annotateCmd) addCodeFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.percentType, "percent-type", "local-period", "percentages of instructions are of `WHAT`: local-period, local-hits, global-period or global-hits")
+	fs.StringVarP(&c.style, "disassembler-style", "M", "att", "write instructions of x86 in the `STYLE` att or intel")
+	fs.StringVar(&c.objdump, "objdump", "", "have the GNU objdump `PATH` read the code, if it knows the machine")
+	addSwitch(fs, &c.sources, "no-source", "", true, "leave out source lines")
+	c.addSourceFlags(fs)
 }
 
 func (c *annotateCmd) run(ctx context.Context) error {

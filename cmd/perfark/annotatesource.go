@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -10,7 +11,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/perfark/perfark/archive"
 	"github.com/perfark/perfark/profile"
+	"github.com/perfark/perfark/store"
 )
 
 // sourceFlags say where source files are.
@@ -34,17 +37,17 @@ const maxSource = 16 << 20
 // A sourceFinder reads source files.
 type sourceFinder struct {
 	sourceFlags
-	maps  [][2]string
-	made  time.Time // the recording: what is younger was not compiled into it; zero: unknown
-	files map[string][]string
-	other map[string]bool // files that are there, but younger
-	note  func(format string, args ...any)
-	said  bool
+	maps   [][2]string
+	made   time.Time                  // the recording: what is younger was not compiled into it; zero: unknown
+	packed func(file string) []string // of a bundle; nil if there is none
+	files  map[string][]string
+	note   func(format string, args ...any)
+	said   bool
 }
 
 // sourceFiles returns what gives the lines of source files, as package annotate
 // asks for them; nil if they were not asked for.
-func (c *annotateCmd) sourceFiles(_ context.Context, in *input, _ *profile.Profile) (func(file string) []string, error) {
+func (c *annotateCmd) sourceFiles(ctx context.Context, in *input, _ *profile.Profile) (func(file string) []string, error) {
 	if c.prefixStrip != 0 && c.prefix == "" {
 		return nil, usagef("--prefix-strip needs --prefix")
 	}
@@ -62,7 +65,13 @@ func (c *annotateCmd) sourceFiles(_ context.Context, in *input, _ *profile.Profi
 	if !c.sources {
 		return nil, nil
 	}
-	if fi, err := os.Stat(in.Name()); err == nil && in.bundle == nil {
+	switch fi, err := os.Stat(in.Name()); {
+	case in.bundle != nil:
+		if m := in.bundle.Manifest(); m != nil && m.Data != nil {
+			f.made = m.Data.MTime
+		}
+		f.packed = func(file string) []string { return packedLines(ctx, in.bundle, file) }
+	case err == nil:
 		f.made = fi.ModTime()
 	}
 	return f.lines, nil
@@ -81,6 +90,11 @@ func (f *sourceFinder) lines(file string) []string {
 func (f *sourceFinder) read(file string) []string {
 	for _, name := range f.given(file) {
 		if lines := readLines(name, time.Time{}); lines != nil {
+			return lines
+		}
+	}
+	if f.packed != nil {
+		if lines := f.packed(file); lines != nil {
 			return lines
 		}
 	}
@@ -114,6 +128,23 @@ func (f *sourceFinder) given(file string) []string {
 		}
 	}
 	return out
+}
+
+// packedLines reads a source file of a bundle; nil if it has none.
+func packedLines(ctx context.Context, arc *archive.Archive, file string) []string {
+	f, err := arc.Get(ctx, store.Key{Kind: store.SourceText, Path: path.Clean(file)})
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	if f.Size > maxSource {
+		return nil
+	}
+	text := make([]byte, f.Size)
+	if _, err := f.ReadAt(text, 0); err != nil && err != io.EOF {
+		return nil
+	}
+	return strings.Split(string(text), "\n")
 }
 
 // readLines reads a file, if it is not younger than made; nil if it cannot be

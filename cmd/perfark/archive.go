@@ -43,6 +43,7 @@ type archiveCmd struct {
 	dryRun       bool
 	slim         bool
 	index        bool
+	sourceText   string
 	debugInfo    string
 	vmlinux      string
 	allowMissing bool
@@ -106,6 +107,7 @@ func (c *archiveCmd) addPackFlags(cmd *cobra.Command) {
 	fs.Var(&c.maxObject, "max-object-size", "pack files larger than `SIZE` without their debug information, or not at all (default: no limit)")
 	fs.BoolVar(&c.slim, "slim", false, "pack slim copies: of each file only what this recording needs, zeros for the rest")
 	fs.BoolVar(&c.index, "index", false, "pack what is known of the addresses of this recording: names, lines and inlined functions are there at once, also where no debug files are packed")
+	fs.StringVar(&c.sourceText, "sources", "none", "pack the source files of `WHICH` lines, for annotate: none, or hot (those with samples)")
 	fs.StringVar(&c.debugInfo, "debug-info", "all", "pack separate debug files of `WHICH` objects: none, hot (1% of the samples) or all")
 	fs.StringVar(&c.vmlinux, "vmlinux", "", "pack the kernel image too: `FILE`, or that found by its Build ID")
 	fs.Lookup("vmlinux").NoOptDefVal = vmlinuxByID
@@ -179,6 +181,16 @@ func (c *archiveCmd) planOptions(name string) (archive.PlanOptions, error) {
 	if c.vmlinux == vmlinuxByID {
 		o.VmlinuxFile = ""
 	}
+	switch c.sourceText {
+	case "none", "":
+	case "hot":
+		o.Sources = true
+	default:
+		return o, usagef("--sources %q: want none or hot", c.sourceText)
+	}
+	if o.Sources && o.Verified {
+		return o, usagef("--sources: no Build ID ties a source file to a recording, and --verified wants one")
+	}
 	var err error
 	if o.DebugInfo, err = archive.ParseDebugInfo(c.debugInfo); err != nil {
 		return o, usagef("--debug-info: %s", err)
@@ -212,7 +224,7 @@ func (c *archiveCmd) plan(ctx context.Context, in *input, name string, o archive
 		o.Host.OS = c.hostOS()
 	}
 	if in.hidden != nil {
-		o.Host, o.OtherHost, o.Command, o.Index, o.SlimAgain = nil, "", "perfark archive", false, true
+		o.Host, o.OtherHost, o.Command, o.Index, o.Sources, o.SlimAgain = nil, "", "perfark archive", false, false, true
 	}
 	m := c.meter("reading "+name, 0)
 	o.Progress = func(done, total int64, what string) { m.Set(what); m.At(done, total) }

@@ -1,0 +1,69 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"path"
+	"slices"
+
+	"github.com/perfark/perfark/profile"
+	"github.com/perfark/perfark/store"
+	"github.com/perfark/perfark/symbol"
+)
+
+// Limits of the source files in an archive.
+const (
+	maxSourceFile  = 4 << 20   // bytes
+	maxSourceFiles = 10_000    // files
+	maxSourceBytes = 128 << 20 // of all together
+)
+
+// findSources adds the source files of the lines that samples are in, those
+// with most samples first. Their recorded paths are all that ties them to the
+// profile; files that are younger than the recording are left out.
+func (pl *Plan) findSources(ctx context.Context) error {
+	p := *pl.profile
+	p.Objects, p.Locations = slices.Clone(p.Objects), slices.Clone(p.Locations)
+	o := symbol.Options{Source: pl.o.Source, Workers: pl.workers(), Limits: pl.o.Limits, Lines: true, Inlines: true}
+	if _, err := symbol.Resolve(ctx, &p, o); err != nil {
+		return err
+	}
+	hits := make([]uint64, len(p.Files))
+	for i := range p.Samples {
+		s := &p.Samples[i]
+		var last int32 = profile.None
+		for _, f := range p.FramesOf(&p.Locations[s.Location]) {
+			if f.File != profile.None && f.File != last {
+				hits[f.File] += s.Count
+				last = f.File
+			}
+		}
+	}
+	var order []int
+	for i, n := range hits {
+		if n > 0 && path.IsAbs(p.Files[i]) {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(hits[b], hits[a]), cmp.Compare(p.Files[a], p.Files[b]))
+	})
+	total := int64(0)
+	for _, i := range order[:min(len(order), maxSourceFiles)] {
+		f, err := openFileOnly(p.Files[i])
+		if err != nil {
+			continue // annotate says that it has no text
+		}
+		young := pl.o.Data != nil && !pl.o.Data.MTime.IsZero() && f.Info.ModTime().After(pl.o.Data.MTime)
+		if young || f.Size > maxSourceFile || total+f.Size > maxSourceBytes {
+			f.Close()
+			continue
+		}
+		it := &item{object: profile.None, path: path.Clean(p.Files[i]), samples: hits[i], extra: true, unverified: true}
+		if pl.append(it, &part{kind: store.SourceText, file: f}) {
+			total += f.Size
+			pl.items = append(pl.items, it)
+		}
+	}
+	return nil
+}
