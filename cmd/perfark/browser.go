@@ -212,10 +212,14 @@ func (c *reportCmd) browse(ctx context.Context, cmd *cobra.Command, name string)
 		return err
 	}
 	notes := &collector{}
-	code := &annotateCmd{style: "att", color: "never", percentType: "local-period", sources: true}
-	b := &reportBrowser{c: c, cmd: cmd, name: name, notes: notes, code: code}
+	c.code.app = c.app
+	page, err := c.code.page()
+	if err != nil {
+		return err
+	}
+	b := &reportBrowser{c: c, cmd: cmd, name: name, notes: notes, code: &c.code}
 	err = c.runBrowser(ctx, in, out, notes, browse.Options{
-		Title: name, Load: b.load, Plain: c.plain,
+		Title: name, Load: b.load, Plain: c.plain, Percent: page.Type, NoSource: !c.code.sources,
 		Files: func() []string { return recordingsHere(name) },
 	})
 	if err == nil {

@@ -36,6 +36,7 @@ type reportCmd struct {
 	color          string
 	maxStack       int
 	groupSort      int
+	code           annotateCmd // what the browser shows of code
 	stdio, tui     bool
 	plain          bool
 	children       bool
@@ -126,6 +127,8 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	fs.StringVarP(&c.separator, "field-separator", "t", "", "separate columns by `SEP` instead of padding them")
 	fs.StringVarP(&c.widths, "column-widths", "w", "", "make columns `WIDTHS` wide, in their order")
 	addBrowserFlags(fs, &c.stdio, &c.tui, &c.plain)
+	c.code.color = "never"
+	c.code.addCodeFlags(fs)
 	fs.StringVar(&c.color, "stdio-color", "auto", "colour percentages `WHEN`: always, never or auto, which is on a terminal")
 	c.given.children = addSwitch(fs, &c.children, "no-children", "", true, "count a sample where it was taken, not in its callers too")
 	fs.VarP(&c.graph, "call-graph", "g", "print call graphs as `KIND,MIN,LIMIT,ORDER,KEY,VALUE` say, in any order (default: "+callGraphDefault+")")
