@@ -39,6 +39,9 @@ func (r *remoteFlags) addFlags(fs *pflag.FlagSet) {
 
 // check refuses flags that mean nothing without --ssh.
 func (r *remoteFlags) check(fs *pflag.FlagSet) error {
+	if r.host == "" && fs.Changed("ssh") {
+		return usagef("--ssh \"\": want a host")
+	}
 	for _, name := range []string{"ssh-option", "ssh-command", "remote-binary", "sudo"} {
 		if r.host == "" && fs.Changed(name) {
 			return usagef("--%s: want --ssh HOST", name)
@@ -108,13 +111,16 @@ func (c *captureCmd) runRemote(ctx context.Context, cmd *cobra.Command) error {
 	case name == "":
 		name = freeName("", bundleNameOf(host, time.Now()), archive.Bundle.Ext())
 	}
-	var left error // how the capture ended, when there is a bundle
+	var left, lost error // how the capture ended, with a bundle and without
 	err = archive.Create(context.WithoutCancel(ctx), name, keepTemp, func(f *os.File) error {
-		left, err = c.fetch(ctx, args, f, name)
-		return err
+		left, lost = c.fetch(ctx, args, f, name)
+		return lost
 	})
-	if err != nil {
-		return err
+	switch {
+	case lost != nil:
+		return lost
+	case err != nil:
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return left
 }

@@ -165,6 +165,16 @@ func TestCaptureRemoteStatus(t *testing.T) {
 		t.Errorf("%d: %s", res.Code, res.Stderr)
 	}
 	r.whole("s.perfark")
+	for args, want := range map[string]string{ // what is wrong here, with its name
+		"--ssh= -o x.perfark -a":                                     `--ssh "": want a host`,
+		"--ssh box -o nodir/x.perfark -a":                            "nodir/x.perfark: no such file or directory",
+		"--ssh box -o /dev -a":                                       "/dev: there, and not a regular file",
+		"--ssh box --remote-binary nosuch -o x.perfark -- ./nothing": "box: open nosuch: no such file or directory",
+	} {
+		if res := r.capture(strings.Fields(args)...); res.Code == 0 || res.Stderr != "perfark: capture: "+want+"\n" {
+			t.Errorf("%s: status %d, %s", args, res.Code, res.Stderr)
+		}
+	}
 	if res := r.capture("--ssh", "box", "-o", "n.perfark", "-e", "nosuch"); res.Code != 2 || !strings.Contains(res.Stderr, "nosuch") {
 		t.Errorf("%d: %s", res.Code, res.Stderr)
 	}
