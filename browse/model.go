@@ -36,8 +36,9 @@ type Model struct {
 	message string // in the last line until the next key
 	search  string // what was looked for last
 	code    codeOptions
-	verbose bool
-	trees   *sync.Mutex // of the tables
+	verbose bool            // the other way than data.Page has it
+	lines   []*report.Lines // by event, as verbose says
+	trees   *sync.Mutex     // of the tables
 
 	tree   *callTree // of event treeOf; nil if it was not made
 	treeOf int
@@ -73,6 +74,7 @@ type loadedMsg struct {
 	request  Request
 	progress *Progress
 	data     *Data
+	lines    []*report.Lines // of data.Tables
 	err      error
 }
 
@@ -110,7 +112,13 @@ func (m *Model) load(r Request) tea.Cmd {
 	m.cancel = cancel
 	return tea.Batch(m.tick(p), m.jobs.start(func(context.Context) tea.Msg {
 		d, err := m.o.Load(ctx, r, p)
-		return loadedMsg{r, p, d, err}
+		msg := loadedMsg{request: r, progress: p, data: d, err: err}
+		if err == nil {
+			for _, t := range d.Tables {
+				msg.lines = append(msg.lines, report.NewLines(t, d.Page))
+			}
+		}
+		return msg
 	}))
 }
 
@@ -185,6 +193,7 @@ func (m *Model) loaded(msg loadedMsg) tea.Cmd {
 	m.data, m.request = msg.data, msg.request
 	m.trees = &sync.Mutex{}
 	m.tree = nil
+	m.lines, m.verbose = msg.lines, false
 	m.panes, m.event = nil, min(m.event, max(len(m.data.Tables)-1, 0))
 	m.panes = []pane{m.newRows()}
 	if first && m.o.Code && m.data.Code != nil {

@@ -91,10 +91,32 @@ func (m *Model) newRows() *rowsPane {
 }
 
 func (p *rowsPane) layout(m *Model) {
-	o := m.data.Page
-	o.Verbose = o.Verbose != m.verbose
-	p.l = report.NewLines(p.t, o)
+	p.l = m.lines[m.event]
 	p.heads = p.l.Headings()
+}
+
+// turnVerbose shows more of each row, or less: how wide columns then are is
+// found out beside the screen.
+func (m *Model) turnVerbose() tea.Cmd {
+	d, verbose := m.data, !m.verbose
+	return m.jobs.start(func(context.Context) tea.Msg {
+		o := d.Page
+		o.Verbose = o.Verbose != verbose
+		var lines []*report.Lines
+		for _, t := range d.Tables {
+			lines = append(lines, report.NewLines(t, o))
+		}
+		return callMsg(func(m *Model) tea.Cmd {
+			if m.data != d {
+				return nil
+			}
+			m.verbose, m.lines = verbose, lines
+			if p, ok := m.panes[0].(*rowsPane); ok && p.t != nil {
+				p.layout(m)
+			}
+			return nil
+		})
+	})
 }
 
 // rows returns how many rows are shown.
@@ -567,10 +589,7 @@ func (p *rowsPane) key(m *Model, k string) (tea.Cmd, bool) {
 			return p.filter(m, rowFilter{"limit", text, v}, v > 0)
 		})
 	case "V":
-		if p.t != nil {
-			m.verbose = !m.verbose
-			p.layout(m)
-		}
+		return m.turnVerbose(), true
 	case "P":
 		if p.t == nil {
 			break

@@ -1,8 +1,8 @@
 package browse
 
 import (
-	"context"
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/perfark/perfark/internal/escape"

@@ -124,7 +124,7 @@ func detab(s string) string {
 // A glyphs is what lines are drawn with.
 type glyphs struct {
 	vertical, horizontal, down, up, jumpDown, jumpUp, call, ret, dots string
-	sparks                                                           []string
+	sparks                                                            []string
 }
 
 var drawn = glyphs{"│", "─", "┌", "└", "↓", "↑", "→", "←", "…", []string{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"}}

@@ -42,7 +42,7 @@ func (a *app) terminal(force bool) (in *os.File, out *os.File, done func(), err 
 		return nil, nil, done, nil
 	}
 	if in, ok = a.stdin.(*os.File); ok && isTerminal(in) {
-		if !force && a.env.term == "dumb" {
+		if !force && (a.env.term == "dumb" || a.env.term == "") {
 			return nil, nil, done, nil
 		}
 		return in, out, done, nil

@@ -23,7 +23,7 @@ const (
 )
 
 const (
-	noBrowser     = "perfark prints text alone"
+	noBrowser     = "perfark opens no windows"
 	noDisassembly = "perfark does not disassemble"
 	noDump        = "perfark does not dump records; perfark script --show-task-events --show-mmap-events … prints them"
 	noGuestFiles  = "perfark takes the kernels of guests by their Build IDs alone: --symbols says where they are"
