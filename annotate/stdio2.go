@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -88,12 +89,13 @@ func (t *text) other(s string) {
 }
 
 func (t *text) instruction(x *Line) {
+	hit := slices.ContainsFunc(t.o.Columns, func(e int32) bool { return x.Counts[e] != Count{} })
 	for _, e := range t.o.Columns {
 		c := x.Counts[e]
 		percent := t.l.Percent(x, e, t.o)
 		s := ""
 		switch {
-		case c.Samples == 0 && c.Period == 0:
+		case !hit:
 		case t.o.Value == Samples:
 			s = fmt.Sprintf("%6d ", c.Samples)
 		case t.o.Value == Period:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"path"
 	"slices"
+	"time"
 
 	"github.com/perfark/perfark/profile"
 	"github.com/perfark/perfark/store"
@@ -54,7 +55,8 @@ func (pl *Plan) findSources(ctx context.Context) error {
 		if err != nil {
 			continue // annotate says that it has no text
 		}
-		young := pl.o.Data != nil && !pl.o.Data.MTime.IsZero() && f.Info.ModTime().After(pl.o.Data.MTime)
+		// Archives have times in seconds.
+		young := pl.o.Data != nil && !pl.o.Data.MTime.IsZero() && f.Info.ModTime().Truncate(time.Second).After(pl.o.Data.MTime)
 		if young || f.Size > maxSourceFile || total+f.Size > maxSourceBytes {
 			f.Close()
 			continue

@@ -179,12 +179,13 @@ func (c *annotateCmd) run(ctx context.Context) error {
 	options := symbol.Options{
 		Source: c.symbolFlags.source(in.sources(src), p), Workers: c.workers, BPFLine: in.bpfLine(), BPFCode: in.bpfCode(),
 	}
-	if _, err := c.resolve(ctx, p, options); err != nil {
+	out, err := c.resolve(ctx, p, options)
+	if err != nil {
 		return err
 	}
 	options.Index, options.Limits = c.indexes(), c.limits
 	r := &annotation{
-		annotateCmd: c, in: in, p: p, page: page,
+		annotateCmd: c, in: in, p: p, out: out, page: page,
 		options: annotate.Options{Symbol: options, Disasm: disasm.Options{Intel: c.style == "intel"}, Objdump: c.objdump},
 		codes:   map[int32]*openCode{},
 	}
@@ -229,6 +230,7 @@ type annotation struct {
 	*annotateCmd
 	in      *input
 	p       *profile.Profile
+	out     *symbol.Outcome
 	page    annotate.PageOptions
 	options annotate.Options
 	codes   map[int32]*openCode
@@ -315,6 +317,9 @@ func (r *annotation) print(ctx context.Context) error {
 	}
 	if err := r.stdout.Flush(); err != nil {
 		return err
+	}
+	if r.shown == 0 && r.failed == 0 {
+		r.unnamed()
 	}
 	switch {
 	case r.shown == 0 && r.failed == 0 && r.symbol != "":
@@ -479,6 +484,20 @@ func (r *annotation) missing(fn *annotate.Function, err error) {
 	if hint != "" && !r.said[hint] {
 		r.said[hint] = true
 		r.hintf("%s", escape.Name(hint))
+	}
+}
+
+// unnamed says why samples are in no function with a name.
+func (r *annotation) unnamed() {
+	const most = 5
+	for i, x := range r.out.Missing() {
+		if i == most {
+			break
+		}
+		r.notef("unnamed: %s", unnamedText(r.p, &x))
+		if x.Hint != "" {
+			r.hintf("%s", x.Hint)
+		}
 	}
 }
 

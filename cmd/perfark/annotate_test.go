@@ -1,6 +1,7 @@
 package main
 
 import (
+	"debug/elf"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -8,7 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/perfark/perfark/annotate"
 	"github.com/perfark/perfark/internal/perftest"
 )
 
@@ -90,3 +93,336 @@ var sourceNumber = regexp.MustCompile(`(?m)^( +:) \d+ +`)
 // perf counts them from the line that a block of source ends with, perfark
 // prints those of the file.
 func unnumbered(page string) string { return sourceNumber.ReplaceAllString(page, "$1 ") }
+
+// A program of two functions, one of which is put into the other, that takes
+// a while.
+const annotateSource = `#include <stdio.h>
+#include <stdlib.h>
+static inline double square(double x) {
+	return x * x;
+}
+__attribute__((noinline)) static double leaf(int n) {
+	double s = 0;
+	for (int i = 0; i < n; i++) {
+		s += square(i);
+		if (i % 3 == 0)
+			s -= 1;
+	}
+	return s;
+}
+int main(void) {
+	double t = 0;
+	for (int i = 0; i < 8000; i++)
+		t += leaf(10000 + i % 7);
+	printf("%f\n", t);
+	return 0;
+}
+`
+
+const annotateCXX = `#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+namespace shop {
+template <typename K, typename V> struct Table {
+	std::map<K, V> m;
+	__attribute__((noinline)) V add(const K &k, V v) { return m[k] += v; }
+};
+template <int N> __attribute__((noinline)) long mix(std::vector<long> &v) {
+	for (auto &x : v) x = x * 2862933555777941757L + N;
+	std::sort(v.begin(), v.end());
+	return v[v.size() / 2];
+}
+}
+int main() {
+	shop::Table<std::string, long> t;
+	std::vector<long> v(20000);
+	long sum = 0;
+	for (int i = 0; i < 40; i++) {
+		sum += shop::mix<3>(v) + shop::mix<7>(v);
+		for (int j = 0; j < 2000; j++) sum += t.add(std::to_string(j % 50), sum & 3);
+	}
+	printf("%ld\n", sum);
+	return 0;
+}
+`
+
+// TestAnnotatePerf compares with the perf of this machine, on fresh
+// recordings: all functions of a program, and the flags that change the page.
+func TestAnnotatePerf(t *testing.T) {
+	needIced(t)
+	perftest.NeedTool(t, "perf")
+	perftest.NeedTool(t, "objdump")
+	prog := perftest.CC(t, "annotate-test", annotateSource, "-O1", "-g")
+	data := perftest.Record(t, "-e", "cpu-clock:u,task-clock:u", "-F", "1000", "--", prog)
+	grouped := perftest.Record(t, "-e", "{cpu-clock:u,task-clock:u}", "-F", "1000", "--", prog)
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	compare := func(t *testing.T, args ...string) {
+		t.Helper()
+		args = append([]string{"annotate", "--stdio"}, args...)
+		want := perftest.PerfIn(t, ".", home, nil, args...)
+		code, out, errs := runArgs(t, "", args...)
+		if code != 0 {
+			t.Fatalf("exit status %d: %s", code, errs)
+		}
+		if got, want := unnumbered(out), unnumbered(string(want.Stdout)); got != want {
+			t.Errorf("%q: %s", args, firstDifference(got, want))
+		}
+	}
+	for _, flags := range []string{
+		"", "-l", "-n", "--show-total-period", "--asm-raw", "-M intel", "--no-source", "-P -l", "-P --asm-raw -M intel -n",
+		"--percent-type local-hits", "--stdio2", "--stdio2 -n", "--stdio2 --show-total-period", "--prefix /x --prefix-strip 2",
+	} {
+		t.Run(flags, func(t *testing.T) { compare(t, append(strings.Fields(flags), "-i", data, "-s", "leaf")...) })
+		t.Run("group "+flags, func(t *testing.T) {
+			compare(t, append(strings.Fields(flags), "--group", "-i", grouped, "-s", "leaf")...)
+		})
+	}
+	base := filepath.Base(prog)
+	t.Run("all", func(t *testing.T) { compare(t, "-i", data, "-d", base) })
+	t.Run("all global", func(t *testing.T) { compare(t, "-i", data, "-d", base, "--percent-type", "period-global") })
+	t.Run("positional", func(t *testing.T) { compare(t, "-i", data, "leaf") })
+}
+
+// TestAnnotateCXX compares the instructions and the source lines of all
+// functions of a C++ program with perf's. What stands above them may differ:
+// binutils does not know which function every inlined one is in.
+func TestAnnotateCXX(t *testing.T) {
+	needIced(t)
+	perftest.NeedTool(t, "perf")
+	perftest.NeedTool(t, "objdump")
+	gxx := perftest.NeedTool(t, "g++")
+	dir := t.TempDir()
+	src, prog := filepath.Join(dir, "shop.cc"), filepath.Join(dir, "shop")
+	if err := os.WriteFile(src, []byte(annotateCXX), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if r := perftest.Run(t, dir, nil, nil, gxx, "-O2", "-g", "-o", prog, src); r.Code != 0 {
+		t.Skipf("g++: %s", r.Stderr)
+	}
+	data := perftest.Record(t, "-e", "cpu-clock:u", "-F", "1000", "--", prog)
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	args := []string{"annotate", "--stdio", "-i", data, "-d", "shop"}
+	want := string(perftest.PerfIn(t, ".", home, nil, args...).Stdout)
+	code, got, errs := runArgs(t, "", args...)
+	if code != 0 {
+		t.Fatalf("exit status %d: %s", code, errs)
+	}
+	if g, w := instructionsOf(got), instructionsOf(want); g != w {
+		t.Error(firstDifference(g, w))
+	}
+}
+
+var (
+	instructionLine = regexp.MustCompile(`^ +[0-9.]+ :`)
+	slotName        = regexp.MustCompile(`(@G?[A-Z]*[_0-9.]+)?>$`) // objdump knows the versions of symbols
+)
+
+func instructionsOf(page string) string {
+	var b strings.Builder
+	for line := range strings.Lines(page) {
+		line = strings.TrimRight(line, "\n")
+		if instructionLine.MatchString(line) && !strings.Contains(line, "vtable for") {
+			b.WriteString(slotName.ReplaceAllString(line, ">") + "\n")
+		}
+	}
+	return b.String()
+}
+
+// Without objdump, binary and sources, in another directory, all that is
+// needed comes from the bundle.
+func TestAnnotateBundle(t *testing.T) {
+	perftest.NeedTool(t, "perf")
+	prog := perftest.CC(t, "bundle-test", annotateSource, "-O1", "-g")
+	src := prog + ".c"
+	if _, err := os.Stat(src); err != nil {
+		t.Skip(err)
+	}
+	data := perftest.Record(t, "-e", "cpu-clock:u", "-F", "1000", "--", prog)
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	want := func(name string, text bool, args ...string) {
+		t.Helper()
+		code, out, errs := runArgs(t, "", append([]string{"annotate", "-i", name, "-s", "leaf"}, args...)...)
+		if code != 0 || !strings.Contains(out, "<leaf>:") || !strings.Contains(out, "square():") {
+			t.Fatalf("exit status %d, %s%s", code, out, errs)
+		}
+		if strings.Contains(out, "s += square(i);") != text || strings.Contains(errs, "no source text") == text {
+			t.Errorf("source text %v, want %v: %s", !text, text, errs)
+		}
+	}
+	dir := t.TempDir()
+	for _, flags := range []string{"", "--sources hot", "--sources hot --slim"} {
+		bundle := filepath.Join(dir, "x"+strings.ReplaceAll(flags, " ", "")+".perfark")
+		if code, _, errs := runArgs(t, "", append([]string{"archive", "--all", "--allow-missing", "-o", bundle, data}, strings.Fields(flags)...)...); code != 0 {
+			t.Fatal(errs)
+		}
+	}
+	want(data, true)
+	text, err := os.ReadFile(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{src, prog} {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", "/nonexistent")
+	t.Setenv("HOME", t.TempDir())
+	want(filepath.Join(dir, "x.perfark"), false)
+	want(filepath.Join(dir, "x--sourceshot.perfark"), true)
+	want(filepath.Join(dir, "x--sourceshot--slim.perfark"), true)
+	// Elsewhere, and where the file is younger than the recording.
+	if err := os.WriteFile(src, text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	later := time.Now().Add(time.Hour)
+	if err := os.Chtimes(src, later, later); err != nil {
+		t.Fatal(err)
+	}
+	want(filepath.Join(dir, "x.perfark"), false)
+	want(filepath.Join(dir, "x.perfark"), true, "--source-dir", filepath.Dir(src))
+	want(filepath.Join(dir, "x.perfark"), true, "--prefix-map", filepath.Dir(src)+"="+filepath.Dir(src))
+	want(filepath.Join(dir, "x.perfark"), false, "--prefix-map", filepath.Dir(src)+"=/nonexistent")
+}
+
+// O06, O08, O09, C15: what cannot be shown has a reason and an exit status of
+// its own.
+func TestAnnotateRefusals(t *testing.T) {
+	prog := perftest.CC(t, "refusal-test", annotateSource, "-O1", "-g")
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	text := "comm pid=10 tid=10 name=w time=1\n" +
+		"mmap2 pid=10 tid=10 start=0x400000 len=0x100000 prot=5 flags=2 name=" + prog + " time=2\n" +
+		"sample ip=0x" + strconv.FormatUint(0x400000+offsetOf(t, prog, "leaf"), 16) + " pid=10 tid=10 time=3 period=6\n"
+	for _, tt := range []struct {
+		name, text string
+		args       []string
+		code       int
+		want       string
+	}{
+		{"O06", text, []string{"--symfs", "/", "--objdump=/nonexistent/objdump"}, 1, "/nonexistent/objdump"},
+		{"O08", text, []string{"--symfs", "/", "--objdump=riscv64-linux-gnu-objdump"}, 1, "wrong architecture"},
+		{"O09 no samples", text, []string{"--symfs", "/", "-s", "main"}, 1, `no samples in a function "main"`},
+		{"O09 no file", strings.ReplaceAll(text, prog, "/nonexistent/prog"), nil, 1, "unnamed: /nonexistent/prog"},
+		{"two symbols", text, []string{"leaf", "main"}, 2, "2 symbols; want one"},
+		{"style", text, []string{"-M", "masm"}, 2, "want att or intel"},
+		{"type", text, []string{"--percent-type", "x"}, 2, "local-period"},
+		{"prefix", text, []string{"--prefix-strip", "1"}, 2, "--prefix-strip needs --prefix"},
+		{"map", text, []string{"--prefix-map", "x"}, 2, "want OLD=NEW"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.name == "O08" {
+				perftest.NeedTool(t, "riscv64-linux-gnu-objdump")
+			}
+			code, out, errs := runArgs(t, "", append([]string{"annotate", "-i", perftest.File(t, tt.text)}, tt.args...)...)
+			if code != tt.code || out != "" || !strings.Contains(errs, tt.want) {
+				t.Errorf("exit status %d, want %d; %q, want %q; %q", code, tt.code, errs, tt.want, out)
+			}
+		})
+	}
+}
+
+// O07: objdumps print in many styles; what is read of them is the same.
+func TestAnnotateObjdump(t *testing.T) {
+	needIced(t)
+	objdump := perftest.NeedTool(t, "objdump")
+	prog := perftest.CC(t, "objdump-test", annotateSource, "-O1", "-g")
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	data := perftest.File(t, "comm pid=10 tid=10 name=w time=1\n"+
+		"mmap2 pid=10 tid=10 start=0x400000 len=0x100000 prot=5 flags=2 name="+prog+" time=2\n"+
+		"sample ip=0x"+strconv.FormatUint(0x400000+offsetOf(t, prog, "leaf"), 16)+" pid=10 tid=10 time=3 period=6\n")
+	_, want, _ := runArgs(t, "", "annotate", "--symfs", "/", "-i", data, "-s", "leaf")
+	if !strings.Contains(want, "<leaf>:") {
+		t.Fatal(want)
+	}
+	dir := t.TempDir()
+	for name, filter := range map[string]string{
+		"plain":    "cat",
+		"headless": "grep -v '^Disassembly'",
+		"padded":   `sed -e 's/^ *\([0-9a-f]*\):/    \1: /'`,
+		"slack":    `sed -e 's/$/   /'`,
+	} {
+		shim := filepath.Join(dir, name)
+		if err := os.WriteFile(shim, []byte("#!/bin/sh\n"+objdump+" \"$@\" | "+filter+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if code, got, errs := runArgs(t, "", "annotate", "--symfs", "/", "-i", data, "-s", "leaf", "--objdump", shim); got != want {
+			t.Errorf("%s: exit status %d: %s %s", name, code, firstDifference(got, want), errs)
+		}
+	}
+}
+
+// TestAnnotateJSON reads the document back.
+func TestAnnotateJSON(t *testing.T) {
+	prog := perftest.CC(t, "json-test", annotateSource, "-O1", "-g")
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	data := perftest.File(t, "comm pid=10 tid=10 name=w time=1\n"+
+		"mmap2 pid=10 tid=10 start=0x400000 len=0x100000 prot=5 flags=2 name="+prog+" time=2\n"+
+		"sample ip=0x"+strconv.FormatUint(0x400000+offsetOf(t, prog, "leaf"), 16)+" pid=10 tid=10 time=3 period=6\n")
+	code, out, errs := runArgs(t, "", "annotate", "--json", "--symfs", "/", "-i", data)
+	var doc annotate.Document
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 0 {
+		t.Fatalf("exit status %d, %v, %s", code, err, errs)
+	}
+	if doc.Schema != annotate.Schema || len(doc.Functions) != 1 || doc.Functions[0].Symbol != "leaf" || len(doc.Missing) != 0 {
+		t.Fatalf("%+v", doc)
+	}
+	f := &doc.Functions[0]
+	if first := f.Lines[0]; len(first.Counts) != 1 || first.Counts[0].Period != 6 || len(first.Frames) == 0 || first.Frames[0].Func != "leaf" {
+		t.Errorf("%+v", first)
+	}
+}
+
+// offsetOf is where a function of a program begins, in its file.
+func offsetOf(t *testing.T, prog, name string) uint64 {
+	t.Helper()
+	f, err := elf.Open(prog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	syms, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range syms {
+		if s.Name != name {
+			continue
+		}
+		for _, p := range f.Progs {
+			if p.Type == elf.PT_LOAD && s.Value-p.Vaddr < p.Filesz {
+				return s.Value - p.Vaddr + p.Off
+			}
+		}
+	}
+	t.Fatalf("%s has no %s", prog, name)
+	return 0
+}
+
+// C15: of code made at run time there are instructions if a jitdump has them.
+// Without one the reason is said.
+func TestAnnotateJIT(t *testing.T) {
+	h := newHost(t)
+	h.cc("jit", jitSource)
+	data := h.record("./jit", "map", "100")
+	code, out, errs := runArgs(t, "", "annotate", "-i", data, "-s", "jit_hot")
+	if code != 1 || out != "" || !strings.Contains(errs, "no code bytes were recorded") || !strings.Contains(errs, "hint: have the runtime write a jitdump") {
+		t.Errorf("perf map: exit status %d, %s%s", code, out, errs)
+	}
+	data = h.record("-k", "mono", "./jit", "dump", "100", h.dir)
+	for _, name := range []string{"jit_first", "jit_second"} {
+		code, out, errs = runArgs(t, "", "annotate", "-i", data, "-s", name)
+		if code != 0 || !strings.Contains(out, "<"+name+">:") || !strings.Contains(out, "dec    %eax") || !strings.Contains(out, "ret") {
+			t.Errorf("%s: exit status %d, %s%s", name, code, out, errs)
+		}
+	}
+}
