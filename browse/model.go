@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -616,6 +615,3 @@ func (m *Model) failed(err error) {
 		m.message = escape.Name(strings.ReplaceAll(err.Error(), "\n", " "))
 	}
 }
-
-// has reports whether a pane is still there.
-func (m *Model) has(p pane) bool { return slices.Contains(m.panes, p) }
