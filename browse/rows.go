@@ -264,6 +264,9 @@ func (p *rowsPane) heading(m *Model) string {
 	}
 	s := strings.Repeat(" ", p.margin())
 	for i, h := range p.heads {
+		if p.hidden(i) {
+			continue
+		}
 		if i > 0 {
 			s += "  "
 		}
@@ -279,6 +282,17 @@ func (p *rowsPane) heading(m *Model) string {
 	return s
 }
 
+// hidden reports whether all rows have the same in a column, as a filter wants
+// it. The last one stays.
+func (p *rowsPane) hidden(i int) bool {
+	kind := map[report.Key]string{report.DSO: "DSO", report.Comm: "thread"}[p.heads[i].Key]
+	return kind != "" && i < len(p.heads)-1 && p.filteredBy(kind)
+}
+
+func (p *rowsPane) filteredBy(kind string) bool {
+	return slices.ContainsFunc(p.filters, func(f rowFilter) bool { return f.kind == kind })
+}
+
 // column is how wide a column is shown. Where not all have room, those before
 // the last do without the ends of long names, until the view is moved to the
 // right.
@@ -286,7 +300,9 @@ func (p *rowsPane) column(m *Model, i int) int {
 	h := &p.heads[i]
 	all := p.margin()
 	for j := range p.heads {
-		all += 2 + p.heads[j].Width
+		if !p.hidden(j) {
+			all += 2 + p.heads[j].Width
+		}
 	}
 	if h.Right || i == len(p.heads)-1 || p.left > 0 || all-2 <= m.w {
 		return h.Width
@@ -355,6 +371,9 @@ func (p *rowsPane) line(m *Model, at place, selected bool) string {
 	color := heat(p.t.Share(row))
 	for i, cell := range p.l.Row(row) {
 		h := &p.heads[i]
+		if p.hidden(i) {
+			continue
+		}
 		if i > 0 {
 			b.WriteString("  ")
 		}
@@ -661,7 +680,7 @@ func (p *rowsPane) turn(m *Model, by int) tea.Cmd {
 
 // zoom shows only what is of one DSO or thread, or again all.
 func (p *rowsPane) zoom(m *Model, kind string) tea.Cmd {
-	if slices.ContainsFunc(p.filters, func(f rowFilter) bool { return f.kind == kind }) {
+	if p.filteredBy(kind) {
 		return p.filter(m, rowFilter{kind: kind}, false)
 	}
 	if p.rows() == 0 {
@@ -833,9 +852,6 @@ func (p *rowsPane) menu(m *Model) tea.Cmd {
 	add := func(text, k string) {
 		items = append(items, item{text, func(m *Model) tea.Cmd { cmd, _ := p.key(m, k); return cmd }})
 	}
-	has := func(kind string) bool {
-		return slices.ContainsFunc(p.filters, func(f rowFilter) bool { return f.kind == kind })
-	}
 	if f, ok := p.selected(); ok {
 		if m.data.Code != nil {
 			add("Annotate "+escape.Name(f.Symbol), "a")
@@ -843,13 +859,13 @@ func (p *rowsPane) menu(m *Model) tea.Cmd {
 		add("Callers and callees of "+escape.Name(f.Symbol), "b")
 	}
 	switch {
-	case has("thread"):
+	case p.filteredBy("thread"):
 		add("Zoom out of the thread", "t")
 	case p.t.Has(report.Comm):
 		add("Zoom into thread "+escape.Name(r.Comm), "t")
 	}
 	switch {
-	case has("DSO"):
+	case p.filteredBy("DSO"):
 		add("Zoom out of the DSO", "d")
 	case p.t.Has(report.DSO):
 		add("Zoom into DSO "+escape.Name(r.DSO), "d")
