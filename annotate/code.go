@@ -23,8 +23,8 @@ type Options struct {
 const (
 	defaultLimit = 16 << 20
 
-	// batch is how many bytes of code have their lines looked up at a time.
-	batch = 512 << 10
+	// batch is how many instructions have their lines looked up at a time.
+	batch = 32 << 10
 )
 
 // A Code is the machine code of one object of a profile. It is not for several
@@ -92,7 +92,7 @@ func (c *Code) List(ctx context.Context, fn *Function) (*Listing, error) {
 	if i := slices.Index(c.next, fn); i >= 0 {
 		c.next = c.next[i+1:]
 	}
-	for len(c.next) > 0 && size < batch/4 {
+	for len(c.next) > 0 && size < batch {
 		fn := c.next[0]
 		c.next = c.next[1:]
 		if l, err := c.read(ctx, fn); err == nil { // else it is said when it is listed

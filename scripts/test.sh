@@ -39,6 +39,7 @@ $GO test $race -timeout 20m ./...
 # The decoder of x86 is large and has no goroutines: without the race detector.
 make -s disasm/iced/iced.go
 if [ -s disasm/iced/iced.go ]; then
-	echo "test: go test -tags iced ./disasm"
+	echo "test: go test -tags iced ./disasm, annotate"
 	$GO test -tags iced -timeout 10m ./disasm
+	$GO test -tags iced -timeout 10m -run TestAnnotate ./cmd/perfark
 fi
