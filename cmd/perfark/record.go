@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -240,6 +241,9 @@ func (c *recordCmd) run(ctx context.Context) error {
 	out.rights()
 	// A recorder has little that is garbage, and should not look for it.
 	defer debug.SetGCPercent(debug.SetGCPercent(200))
+	// Nor does it need more than a processor: where there is none to spare, the
+	// runtime leaves threads alone that wait in the kernel.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	// The file has to be completed, however long that takes; the second signal
 	// ends the process in any case.
 	patient.Store(true)
