@@ -17,8 +17,6 @@ type tier struct {
 	Row   int // in the table of levels
 	Leaf  int // in the table that the levels are of; -1 above the last key
 	Sub   []*tier
-
-	code int32
 }
 
 // tiered reports whether a table is a tree of its keys.
@@ -26,16 +24,39 @@ func (t *Table) tiered() bool {
 	return t.b.o.Hierarchy && slices.ContainsFunc(t.visible(), func(k Key) bool { return !k.counts() })
 }
 
+// tierColumns returns the columns of the keys of each level, by their place in
+// columns.
+func (t *Table) tierColumns(columns []Key) [][]int {
+	var list [][]int
+	last := -1
+	for c, k := range columns {
+		if k.counts() {
+			continue
+		}
+		group := slices.IndexFunc(t.b.o.Together, func(g []Key) bool { return slices.Contains(g, k) })
+		if group >= 0 && group == last {
+			list[len(list)-1] = append(list[len(list)-1], c)
+		} else {
+			list = append(list, []int{c})
+		}
+		last = group
+	}
+	return list
+}
+
 // levels returns the hierarchy of a table, and a table with a row for each
 // level. Rows of one level are in the order of what is counted, and of their
 // key.
 func (t *Table) levels() ([]*tier, *Table) {
 	b := t.b
-	var keys []Key
-	for _, k := range t.visible() {
-		if !k.counts() {
-			keys = append(keys, k)
+	columns := t.visible()
+	var keys [][]Key
+	for _, level := range t.tierColumns(columns) {
+		var list []Key
+		for _, c := range level {
+			list = append(list, columns[c])
 		}
+		keys = append(keys, list)
 	}
 	all := *t
 	all.rows, all.self, all.modes = nil, nil, nil
@@ -45,15 +66,26 @@ func (t *Table) levels() ([]*tier, *Table) {
 		code int32
 	}
 	have := make(map[edge]*tier)
+	type pair struct{ first, last int32 }
+	pairs := make(map[pair]int32) // of the values of several keys
 	root := &tier{}
 	for _, r := range t.order {
 		row := &t.rows[r]
 		at, up := root, -1
 		for depth, k := range keys {
-			code := b.code(row, k)
+			code := b.code(row, k[0])
+			for _, more := range k[1:] {
+				p := pair{code, b.code(row, more)}
+				n, ok := pairs[p]
+				if !ok {
+					n = int32(len(pairs))
+					pairs[p] = n
+				}
+				code = n
+			}
 			next, ok := have[edge{up, code}]
 			if !ok {
-				next = &tier{Depth: depth, Row: len(all.rows), Leaf: -1, code: code}
+				next = &tier{Depth: depth, Row: len(all.rows), Leaf: -1}
 				have[edge{up, code}] = next
 				at.Sub = append(at.Sub, next)
 				all.rows = append(all.rows, *row)
@@ -90,16 +122,19 @@ func (b *builder) code(r *row, k Key) int32 {
 	return b.headSet.tuple(r.head)[i]
 }
 
-func (t *Table) sortLevels(l *tier, keys []Key) {
+func (t *Table) sortLevels(l *tier, keys [][]Key) {
 	if len(l.Sub) == 0 {
 		return
 	}
-	var d *dim
 	b := t.b
-	for _, dims := range [][]dim{b.heads, b.tails} {
-		for i := range dims {
-			if dims[i].key == keys[l.Sub[0].Depth] {
-				d = &dims[i]
+	level := keys[l.Sub[0].Depth]
+	dims := make([]*dim, len(level))
+	for i, k := range level {
+		for _, list := range [][]dim{b.heads, b.tails} {
+			for j := range list {
+				if list[j].key == k {
+					dims[i] = &list[j]
+				}
 			}
 		}
 	}
@@ -111,7 +146,19 @@ func (t *Table) sortLevels(l *tier, keys []Key) {
 				}
 			}
 		}
-		return cmp.Or(cmp.Compare(d.order(x.code), d.order(y.code)), cmp.Compare(d.last(x.code), d.last(y.code)))
+		for i, d := range dims {
+			p, q := b.code(&t.rows[x.Row], level[i]), b.code(&t.rows[y.Row], level[i])
+			if c := cmp.Compare(d.order(p), d.order(q)); c != 0 {
+				return c
+			}
+		}
+		for i, d := range dims {
+			p, q := b.code(&t.rows[x.Row], level[i]), b.code(&t.rows[y.Row], level[i])
+			if c := cmp.Compare(d.last(p), d.last(q)); c != 0 {
+				return c
+			}
+		}
+		return 0
 	})
 	for _, sub := range l.Sub {
 		t.sortLevels(sub, keys)
@@ -123,14 +170,13 @@ func (p *printer) hierarchy() {
 	levels, all := p.t.levels()
 	leaves := p.leaves(nil, levels, all)
 	g := newGrapher(p, p.t, leaves)
-	var counts, keys []int
+	var counts []int
 	for c, k := range p.columns {
 		if k.counts() {
 			counts = append(counts, c)
-		} else {
-			keys = append(keys, c)
 		}
 	}
+	keys := p.t.tierColumns(p.columns)
 	if !p.o.Quiet {
 		p.levelHeading(counts, keys)
 	}
@@ -150,7 +196,7 @@ func (p *printer) leaves(list []int32, levels []*tier, all *Table) []int32 {
 	return list
 }
 
-func (p *printer) levels(levels []*tier, counts, keys []int, g *grapher) {
+func (p *printer) levels(levels []*tier, counts []int, keys [][]int, g *grapher) {
 	sep := p.separator()
 	for _, l := range levels {
 		if p.t.share(l.Row) < p.o.PercentLimit {
@@ -172,13 +218,14 @@ func (p *printer) levels(levels []*tier, counts, keys []int, g *grapher) {
 		if p.o.Separator == "" {
 			b = append(b, strings.Repeat(" ", (len(keys)-1)*hierarchyIndent)...)
 		}
-		b = append(b, sep...)
-		c := keys[l.Depth]
-		text := strings.TrimLeft(string(p.entry(nil, &p.t.rows[l.Row], p.columns[c])), " ")
-		if padded(p.columns[c]) {
-			text = fmt.Sprintf("%-*s", p.width[c], text)
+		for _, c := range keys[l.Depth] {
+			text := string(p.entry(nil, &p.t.rows[l.Row], p.columns[c]))
+			if padded(p.columns[c]) {
+				text = fmt.Sprintf("%-*s", p.width[c], text)
+			}
+			b = append(append(b, sep...), strings.TrimLeft(text, " ")...)
 		}
-		b = append(append(b, text...), '\n')
+		b = append(b, '\n')
 		p.w.Write(b)
 		if l.Leaf >= 0 {
 			g.write()
@@ -200,27 +247,34 @@ func (p *printer) levels(levels []*tier, counts, keys []int, g *grapher) {
 }
 
 // levelHeading writes the titles of a hierarchy.
-func (p *printer) levelHeading(counts, keys []int) {
+func (p *printer) levelHeading(counts []int, keys [][]int) {
 	sep := p.separator()
 	indent := 0
 	if p.o.Separator == "" {
 		indent = (len(keys) - 1) * hierarchyIndent
 	}
 	fmt.Fprintf(p.w, "# %*s", indent, "")
-	dots := indent
+	between := cmp.Or(p.o.Separator, "..")
+	dots := strings.Repeat(".", indent)
 	for i, c := range counts {
 		fmt.Fprintf(p.w, "%*s%s", p.width[c], p.t.heading(p.columns[c]), sep)
-		dots += p.width[c]
 		if i > 0 {
-			dots += 2
+			dots += between
 		}
+		dots += strings.Repeat(".", p.width[c])
 	}
 	var titles []string
 	width := 0
-	for depth, c := range keys {
-		titles = append(titles, strings.TrimSpace(p.t.heading(p.columns[c])))
-		width = max(width, depth*hierarchyIndent+p.width[c])
+	for depth, level := range keys {
+		var names []string
+		w := depth*hierarchyIndent + len(level) - 1
+		for _, c := range level {
+			names = append(names, strings.TrimSpace(p.t.heading(p.columns[c])))
+			w += p.width[c]
+		}
+		titles = append(titles, strings.Join(names, "+"))
+		width = max(width, w)
 	}
 	title := strings.Join(titles, " / ")
-	fmt.Fprintf(p.w, "%s\n# %s%s%s\n#\n", title, strings.Repeat(".", dots), sep, strings.Repeat(".", max(width, len(title))))
+	fmt.Fprintf(p.w, "%s\n# %s%s%s\n#\n", title, dots, sep, strings.Repeat(".", max(width, len(title))))
 }

@@ -52,6 +52,8 @@ type jsonWriter struct {
 	p   *printer
 	w   *bufio.Writer
 	buf []byte
+
+	levels [][]int // of a hierarchy: the columns of each
 }
 
 // jsonHead is what a table has besides rows.
@@ -113,7 +115,7 @@ func (j *jsonWriter) table() error {
 		tiers, all := t.levels()
 		g := newGrapher(j.p, t, j.p.leaves(nil, tiers, all))
 		q := *j
-		q.t = all
+		q.t, q.levels = all, t.tierColumns(j.p.columns)
 		q.tiers(tiers, t, g)
 		err = q.flush()
 	} else {
@@ -168,15 +170,8 @@ func (j *jsonWriter) tiers(list []*tier, leaves *Table, g *grapher) {
 		n++
 		j.buf = append(j.buf, "\n{"...)
 		j.counts(l.Row)
-		depth := 0
-		for _, k := range j.p.columns {
-			if k.counts() {
-				continue
-			}
-			if depth == l.Depth {
-				j.field(&j.t.rows[l.Row], k)
-			}
-			depth++
+		for _, c := range j.levels[l.Depth] {
+			j.field(&j.t.rows[l.Row], j.p.columns[c])
 		}
 		if l.Leaf >= 0 {
 			j.calls(g.take())

@@ -201,36 +201,71 @@ var (
 	DefaultMemSort    = []Key{LocalWeight, Mem, Symbol, DSO, SymbolData, DSOData, Snoop, TLB, Locked, Blocked, LocalInsLat, LocalPStage}
 )
 
-// ParseKeys parses a list of keys separated by commas. As with perf, case
-// does not matter, a name may be cut short, and a key named twice counts once.
+// ParseKeys parses a list of keys separated by commas or spaces. As with perf,
+// case does not matter, a name may be cut short, and a key named twice counts once.
 // Other words are those of fields of tracepoints, for which it asks field, if
 // that is not nil: none are an error, which names the word and what is accepted.
+// Braces are for [ParseLevels].
 func ParseKeys(list string, field func(word string) ([]Key, error)) ([]Key, error) {
-	var keys []Key
-	for word := range strings.SplitSeq(list, ",") {
-		word = strings.TrimSpace(word)
-		if word == "" {
-			continue
+	keys, _, err := ParseLevels(list, field)
+	return keys, err
+}
+
+// ParseLevels is as ParseKeys, and returns too which keys stand together on one
+// level of a hierarchy: those in braces, as in {comm,dso},symbol, and all fields
+// that one word names.
+func ParseLevels(list string, field func(word string) ([]Key, error)) (keys []Key, together [][]Key, err error) {
+	var group []Key
+	in := false
+	for list != "" {
+		word, end := list, byte(0)
+		if i := strings.IndexAny(list, "{}, "); i >= 0 {
+			word, end, list = list[:i], list[i], list[i+1:]
+		} else {
+			list = ""
 		}
-		if k, ok := namedKey(strings.ToLower(word)); ok {
-			keys = appendKey(keys, k)
-			continue
+		more, err := parseKey(strings.TrimSpace(word), field)
+		if err != nil {
+			return nil, nil, err
 		}
-		var more []Key
-		if field != nil {
-			var err error
-			if more, err = field(word); err != nil {
-				return nil, err
-			}
-		}
-		if len(more) == 0 {
-			return nil, fmt.Errorf("unknown key %q: want some of %s", word, keyList())
-		}
+		n := len(keys)
 		for _, k := range more {
 			keys = appendKey(keys, k)
 		}
+		group = append(group, keys[n:]...)
+		if !in {
+			if len(group) > 1 {
+				together = append(together, group)
+			}
+			group = nil
+		}
+		switch end {
+		case '{':
+			in = true
+		case '}':
+			in = false // but what follows without a comma is still of the group, as with perf
+		}
 	}
-	return keys, nil
+	if len(group) > 1 {
+		together = append(together, group)
+	}
+	return keys, together, nil
+}
+
+// parseKey returns the keys of a word; none for an empty one.
+func parseKey(word string, field func(word string) ([]Key, error)) ([]Key, error) {
+	if word == "" {
+		return nil, nil
+	}
+	if k, ok := namedKey(strings.ToLower(word)); ok {
+		return []Key{k}, nil
+	}
+	if field != nil {
+		if more, err := field(word); err != nil || len(more) > 0 {
+			return more, err
+		}
+	}
+	return nil, fmt.Errorf("unknown key %q: want some of %s", word, keyList())
 }
 
 // namedKey returns the key of a name, or of the begin of one.

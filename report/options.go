@@ -48,6 +48,10 @@ type Options struct {
 	// no effect.
 	Hierarchy bool
 
+	// Together are keys that stand on one level of a hierarchy, if they follow
+	// one another in the table; any other key has a level by itself.
+	Together [][]Key
+
 	// Relative makes percentages of what Filter leaves, not of everything.
 	Relative bool
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -361,6 +362,34 @@ func TestShortCount(t *testing.T) {
 	}
 }
 
+// Braces, and words that name several fields, make one level of a hierarchy.
+func TestParseLevels(t *testing.T) {
+	fields := func(word string) ([]Key, error) {
+		if word == "all" {
+			return []Key{FieldKey(0), FieldKey(1)}, nil
+		}
+		return nil, nil
+	}
+	for _, tt := range []struct {
+		in   string
+		want [][]Key
+	}{
+		{"comm,dso,sym", nil},
+		{"{comm,dso},sym", [][]Key{{Comm, DSO}}},
+		{"comm,{dso sym},{pid,cpu}", [][]Key{{DSO, Symbol}, {PID, CPU}}},
+		{"comm{dso,sym}pid,cpu", [][]Key{{DSO, Symbol, PID}}},
+		{"{comm,{dso,sym", [][]Key{{Comm, DSO, Symbol}}},
+		{"comm,{comm,dso}", nil},
+		{"all,comm", [][]Key{{FieldKey(0), FieldKey(1)}}},
+		{"{comm,all}}", [][]Key{{Comm, FieldKey(0), FieldKey(1)}}},
+	} {
+		_, got, err := ParseLevels(tt.in, fields)
+		if err != nil || !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("ParseLevels(%q) = %v, %v, want %v", tt.in, got, err, tt.want)
+		}
+	}
+}
+
 func TestParseKeys(t *testing.T) {
 	tests := []struct {
 		in   string
@@ -372,6 +401,7 @@ func TestParseKeys(t *testing.T) {
 		{"p,c,s,cp,t", []Key{PID, Comm, Symbol, CPU, Transaction}, ""},
 		{"pid,tid,weight", []Key{PID, TID, Weight}, ""},
 		{"over, sam ,period", []Key{Overhead, Samples, Period}, ""},
+		{"comm dso,{sym}", []Key{Comm, DSO, Symbol}, ""},
 		{",", nil, ""},
 		{"symbols", nil, `unknown key "symbols": want some of ` + keyList()},
 	}

@@ -127,6 +127,8 @@ func TestReportLikePerf(t *testing.T) {
 		"--no-children -g none -s sym,dso,comm -S leaf -c like -d like",
 		"--no-children --ignore-callees ^fib$",
 		"--hierarchy",
+		"--hierarchy -s {comm,dso},sym",
+		"--hierarchy -s pid,{dso,sym} --no-children -n -t ,",
 		"--hierarchy --no-children -n --percent-limit 20",
 		"--no-children -g none -F overhead,overhead_children,sample,period,sym",
 		"--no-children -g none -F sample,comm,sym -s dso",

@@ -82,7 +82,7 @@ func (c *reportCmd) options(cmd *cobra.Command) (o report.Options, err error) {
 // before either adds to the default. field is as in report.ParseKeys.
 func (c *reportCmd) parseKeys(o *report.Options, sorted bool, field func(string) ([]report.Key, error)) (err error) {
 	sort, more := strings.CutPrefix(c.sort, "+")
-	if o.Sort, err = report.ParseKeys(sort, field); err != nil {
+	if o.Sort, o.Together, err = report.ParseLevels(sort, field); err != nil {
 		return usagef("--sort: %s", err)
 	}
 	if more {
