@@ -155,7 +155,8 @@ func TestAnnotatePerf(t *testing.T) {
 	perftest.NeedTool(t, "perf")
 	perftest.NeedTool(t, "objdump")
 	prog := perftest.CC(t, "annotate-test", annotateSource, "-O1", "-g")
-	data := perftest.Record(t, "-e", "cpu-clock:u,task-clock:u", "-F", "1000", "--", prog)
+	data := perftest.Record(t, "-e", "cpu-clock:u", "-F", "1000", "--", prog)
+	two := perftest.Record(t, "-e", "cpu-clock:u,task-clock:u", "-F", "1000", "--", prog)
 	grouped := perftest.Record(t, "-e", "{cpu-clock:u,task-clock:u}", "-F", "1000", "--", prog)
 	home := t.TempDir()
 	t.Setenv("HOME", home)
@@ -182,9 +183,9 @@ func TestAnnotatePerf(t *testing.T) {
 		})
 	}
 	base := filepath.Base(prog)
-	t.Run("all", func(t *testing.T) { compare(t, "-i", data, "-d", base) })
+	t.Run("all", func(t *testing.T) { compare(t, "-i", two, "-d", base) })
 	t.Run("all global", func(t *testing.T) { compare(t, "-i", data, "-d", base, "--percent-type", "period-global") })
-	t.Run("positional", func(t *testing.T) { compare(t, "-i", data, "leaf") })
+	t.Run("positional", func(t *testing.T) { compare(t, "-i", two, "leaf") })
 }
 
 // TestAnnotateCXX compares the instructions and the source lines of all
