@@ -2,6 +2,7 @@ package main
 
 import (
 	"debug/elf"
+	"encoding/hex"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -425,5 +426,74 @@ func TestAnnotateJIT(t *testing.T) {
 		if code != 0 || !strings.Contains(out, "<"+name+">:") || !strings.Contains(out, "dec    %eax") || !strings.Contains(out, "ret") {
 			t.Errorf("%s: exit status %d, %s%s", name, code, out, errs)
 		}
+	}
+}
+
+// Kernel functions come from the vmlinux and the modules of the recorded Build
+// IDs, wherever they ran.
+func TestAnnotateKernel(t *testing.T) {
+	needIced(t)
+	gcc := perftest.NeedTool(t, "gcc")
+	dir := t.TempDir()
+	build := func(name, src string, flags ...string) string {
+		t.Helper()
+		out := filepath.Join(dir, name)
+		if err := os.WriteFile(out+".s", []byte(src), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if r := perftest.Run(t, dir, nil, nil, gcc, append([]string{"-nostdlib", "-o", out, out + ".s"}, flags...)...); r.Code != 0 {
+			t.Skipf("gcc: %s", r.Stderr)
+		}
+		f, err := elf.Open(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if f.Machine != elf.EM_X86_64 {
+			t.Skip("not x86-64")
+		}
+		note, err := f.Section(".note.gnu.build-id").Data()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return hex.EncodeToString(note[16:])
+	}
+	kernel := build("vmlinux", ".text\n.globl _text, _stext\n_text:\n_stext:\n.skip 64, 0x90\n.globl schedule\n.type schedule, @function\nschedule:\n\tnop\n\tcall pick_next\n\tret\n.size schedule, .-schedule\n.type pick_next, @function\npick_next:\n\tinc %eax\n\tret\n.size pick_next, .-pick_next\n",
+		"-static", "-Wl,-Ttext=0xffffffff81000000,-e,_text,--build-id")
+	module := build("mod.ko", ".text\n.skip 16, 0x90\n.type mod_work, @function\nmod_work:\n\tdec %ecx\n\tjnz mod_work\n\tret\n.size mod_work, .-mod_work\n",
+		"-r", "-Wl,--build-id")
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	cache := filepath.Join(dir, "cache")
+	for _, name := range []string{"vmlinux", "mod.ko"} {
+		if code, _, errs := runArgs(t, "", "--buildid-dir", cache, "buildid-cache", "-a", filepath.Join(dir, name)); code != 0 {
+			t.Fatal(errs)
+		}
+	}
+	data := perftest.File(t, `mmap pid=-1 tid=0 start=0xffffffff9d000000 len=0x1000 pgoff=0xffffffff9d000000 name="[kernel.kallsyms]_text" misc=1
+mmap pid=-1 tid=0 start=0xffffffffc0100000 len=0x1000 name=/lib/modules/6.1/mod.ko misc=1
+comm pid=10 tid=10 name=w time=1
+sample ip=0xffffffff9d000041 pid=10 tid=10 time=3 period=6 misc=1
+sample ip=0xffffffffc0100010 pid=10 tid=10 time=4 period=5 misc=1
+feature build_id {
+	build_id pid=-1 id=`+kernel+` name=[kernel.kallsyms] misc=1
+	build_id pid=-1 id=`+module+` name=/lib/modules/6.1/mod.ko misc=1
+}
+`)
+	code, out, errs := runArgs(t, "", "--buildid-dir", cache, "annotate", "-i", data)
+	if code != 0 {
+		t.Errorf("exit status %d: %s", code, errs)
+	}
+	for _, want := range []string{
+		"ffffffff81000040 <schedule>:", "  100.00 :   ffffffff81000041:       call   ffffffff81000047 <pick_next>",
+		"0000000000000010 <mod_work>:", "  100.00 :   10:     dec    %ecx", "    0.00 :   12:     jne    10 <mod_work>",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	code, _, errs = runArgs(t, "", "--buildid-dir", t.TempDir(), "annotate", "-i", data)
+	if code != 1 {
+		t.Errorf("without files: exit status %d: %s", code, errs)
 	}
 }
