@@ -313,6 +313,9 @@ func Run(ctx context.Context, o Options) error {
 		tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithEnvironment(o.Env),
 		tea.WithoutSignalHandler(), tea.WithColorProfile(colors), tea.WithFPS(30),
 	}
+	if f, ok := o.Out.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
+		opts = append(opts, tea.WithWindowSize(m.w, m.h)) // which nobody else says
+	}
 	if o.Plain {
 		p.plain = o.Out
 		opts = append(opts, tea.WithoutRenderer())
