@@ -9,7 +9,7 @@ GO=${GO:-go}
 STATICCHECK=${STATICCHECK:-$GO run honnef.co/go/tools/cmd/staticcheck@v0.8.2}
 CORPUS_TAR=${CORPUS_TAR:-../shared/corpus/corpus.tar.xz}
 
-want_tools perf:linux-perf readelf:binutils gcc:gcc g++:g++ xz:xz-utils zstd:zstd bzip2:bzip2 gzip:gzip tar:tar unshare:util-linux ld.lld:lld mold:mold eu-strip:elfutils zip:zip sshd:openssh-server ssh:openssh-client systemd-analyze:systemd strace:strace
+want_tools perf:linux-perf readelf:binutils gcc:gcc g++:g++ xz:xz-utils zstd:zstd bzip2:bzip2 gzip:gzip tar:tar unshare:util-linux ld.lld:lld mold:mold eu-strip:elfutils zip:zip sshd:openssh-server ssh:openssh-client systemd-analyze:systemd strace:strace tmux:tmux
 unpack_corpus
 
 unformatted=$(gofmt -l . 2>/dev/null || true)

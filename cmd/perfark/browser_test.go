@@ -52,7 +52,7 @@ func newTmux(t *testing.T, w, h int, env string, args string) *tmux {
 	x.sock = filepath.Join(short, "s")
 	shell := fmt.Sprintf("cd %s; export HOME=%[1]s TZ=UTC PERF_CONFIG=/dev/null LC_ALL=C.UTF-8 PERF_BUILDID_DIR=%s/sample/debug PATH=%s/bin:$PATH; %s perfark %s; "+
 		`echo "status=$?"; stty -a | grep -o ' -*echo '; sleep 100`, shellQuote(x.dir), shellQuote(sample), shellQuote(x.dir), env, args)
-	x.run("-f", "/dev/null", "new-session", "-d", "-x", fmt.Sprint(w), "-y", fmt.Sprint(h), "sh", "-c", shell)
+	x.run("-u", "-f", "/dev/null", "new-session", "-d", "-x", fmt.Sprint(w), "-y", fmt.Sprint(h), "sh", "-c", shell)
 	t.Cleanup(func() { exec.Command(x.path, "-S", x.sock, "kill-server").Run() })
 	return x
 }
