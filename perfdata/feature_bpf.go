@@ -174,6 +174,8 @@ func (p *BPFProg) decode(at int64, big bool) {
 		}
 		if uint64(f.Size) <= uint64(len(code)) && f.Size > 0 {
 			f.Code, code = code[:f.Size:f.Size], code[f.Size:]
+		} else {
+			code = nil // where the next one begins is not known
 		}
 		p.Funcs = append(p.Funcs, f)
 	}
