@@ -93,6 +93,14 @@ func (m *meter) draw() {
 	m.bar.Store(bar)
 }
 
+// stage tells who watches what is being worked on, if it is not known how much
+// of that there is.
+func (a *app) stage(what string) {
+	if a.meters.watch != nil {
+		a.meters.watch(what, 0, 0)
+	}
+}
+
 // Set says what is being worked on now.
 func (m *meter) Set(what string) {
 	if m == nil {

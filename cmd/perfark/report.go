@@ -272,6 +272,7 @@ func (c *reportCmd) make(ctx context.Context, in *input, o report.Options, so se
 		}
 	}()
 	c.lines = needsLines(&o)
+	c.stage("finding names")
 	x.out, err = c.resolve(ctx, res.Profile, symbol.Options{
 		Source: c.source(in.sources(x.src), res.Profile), Workers: c.workers,
 		Lines: c.lines, Inlines: !o.NoInline && c.chains, BPFLine: in.bpfLine(),
@@ -288,6 +289,7 @@ func (c *reportCmd) make(ctx context.Context, in *input, o report.Options, so se
 	o.Sockets = sockets(in.File)
 	r := report.New(res.Profile, o)
 	if c.chains {
+		c.stage("adding up the call chains")
 		if same, depth, ok := r.Rows(); ok && !c.stacks {
 			err = res.Callers(ctx, same, so.Keep, depth)
 		} else {
@@ -297,6 +299,7 @@ func (c *reportCmd) make(ctx context.Context, in *input, o report.Options, so se
 			return nil, err
 		}
 	}
+	c.stage("making the table")
 	x.tables = r.Tables()
 	return x, nil
 }
