@@ -497,3 +497,84 @@ feature build_id {
 		t.Errorf("without files: exit status %d: %s", code, errs)
 	}
 }
+
+// Programs of other languages annotate from their bundles, where neither
+// program nor source is.
+func TestAnnotateLanguages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles programs")
+	}
+	perftest.NeedTool(t, "perf")
+	const goSource = `package main
+
+import "fmt"
+
+//go:noinline
+func work(n int) (t int) {
+	for i := range n {
+		t += i * i % 7
+	}
+	return t
+}
+
+func main() {
+	t := 0
+	for i := range 3000 {
+		t += work(50000 + i)
+	}
+	fmt.Println(t)
+}
+`
+	const rustSource = `#[inline(never)]
+fn work(n: u64) -> u64 {
+    let mut t = 0u64;
+    for i in 0..n {
+        t = t.wrapping_add(i * i % 7);
+    }
+    t
+}
+
+fn main() {
+    let mut t = 0u64;
+    for i in 0..3000 {
+        t += work(50000 + i);
+    }
+    println!("{}", t);
+}
+`
+	for _, tt := range []struct {
+		tool, file, source string
+		args               []string
+		symbol, text       string
+	}{
+		{"go", "work.go", goSource, []string{"build", "-o", "work", "work.go"}, "main.work", "t += i * i % 7"},
+		{"rustc", "work.rs", rustSource, []string{"-O", "-g", "-o", "work", "work.rs"}, "work::work", "t = t.wrapping_add(i * i % 7);"},
+	} {
+		t.Run(tt.tool, func(t *testing.T) {
+			tool := perftest.NeedTool(t, tt.tool)
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, tt.file), []byte(tt.source), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if r := perftest.Run(t, dir, nil, nil, tool, tt.args...); r.Code != 0 {
+				t.Skipf("%s: %s", tt.tool, r.Stderr)
+			}
+			data := perftest.Record(t, "-e", "cpu-clock:u", "-F", "1000", "--", filepath.Join(dir, "work"))
+			t.Setenv("HOME", t.TempDir())
+			t.Setenv("PERF_CONFIG", "/dev/null")
+			bundle := filepath.Join(t.TempDir(), "x.perfark")
+			if code, _, errs := runArgs(t, "", "archive", "--all", "--allow-missing", "--sources", "hot", "-o", bundle, data); code != 0 {
+				t.Fatal(errs)
+			}
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("PATH", "/nonexistent")
+			t.Setenv("HOME", t.TempDir())
+			code, out, errs := runArgs(t, "", "annotate", "-i", bundle, "-s", tt.symbol)
+			if code != 0 || !strings.Contains(out, tt.text) || !strings.Contains(out, "<"+tt.symbol+">:") {
+				t.Errorf("exit status %d: %s\n%s", code, errs, out)
+			}
+		})
+	}
+}
