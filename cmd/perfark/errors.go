@@ -59,6 +59,9 @@ func hintf(err error, format string, args ...any) error {
 // hints returns the advice in the chain of err, the outermost first.
 func hints(err error) []string {
 	var hs []string
+	if errors.Is(err, syscall.EMFILE) {
+		hs = append(hs, "raise the number of files that may be open: ulimit -n 1024")
+	}
 	for err != nil {
 		if h, ok := errors.AsType[*hintError](err); ok {
 			hs = append(hs, h.hint)

@@ -653,6 +653,7 @@ func TestRecordRights(t *testing.T) {
 		{"", "-e cpu-clock -p 1 -- sleep 0.01", "the process is another user's: CAP_PERFMON, or CAP_SYS_PTRACE, allows it: permission denied", 1},
 		{"", "-e sched:sched_switch -- sleep 0.01", "permission denied: be root", 1},
 		{"", "-e cpu-clock:u -m 64M -- sleep 0.01", "more may not be locked", 0},
+		{"ulimit -n 16;", "-e cpu-clock:u -- sleep 0.01", "hint: raise the number of files that may be open", 1},
 		{"ulimit -n 36;", "-e cpu-clock:u,task-clock:u,cpu-clock:u,task-clock:u,cpu-clock:u,task-clock:u,cpu-clock:u -- sleep 0.01", "ulimit -n", 0},
 	} {
 		res := nobody(test.env, append([]string{bin, "record", "-o", "n.data"}, strings.Fields(test.flags)...)...)
