@@ -221,6 +221,18 @@ func TestBrowserSignal(t *testing.T) {
 	}
 }
 
+// What is to be said of a recording, and the exit status, are those of --stdio.
+func TestBrowserPartial(t *testing.T) {
+	x := newTmux(t, 100, 24, "head -c 16000 perf.data >cut.data;", "report --no-index -i cut.data")
+	x.until("row 1 of")
+	x.press("w")
+	x.until("cut.data")
+	x.press("Q")
+	if s := x.until("status="); !strings.Contains(s, "status=3") || !strings.Contains(s, "the recording is damaged") {
+		t.Errorf("%s", s)
+	}
+}
+
 // children returns the processes that a process began.
 func children(t *testing.T, pid string) []int {
 	t.Helper()
