@@ -3,8 +3,12 @@ package archive
 import (
 	"cmp"
 	"context"
+	"crypto/md5"
+	"io"
 	"path"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/perfark/perfark/profile"
@@ -21,11 +25,19 @@ const (
 
 // findSources adds the source files of the lines that samples are in, those
 // with most samples first. Their recorded paths are all that ties them to the
-// profile; files that are younger than the recording are left out.
+// profile, and the checksum that debug information may have of them (DWARF 5);
+// without one, files that are younger than the recording are left out.
 func (pl *Plan) findSources(ctx context.Context) error {
 	p := *pl.profile
 	p.Objects, p.Locations = slices.Clone(p.Objects), slices.Clone(p.Locations)
 	o := symbol.Options{Source: pl.o.Source, Workers: pl.workers(), Limits: pl.o.Limits, Lines: true, Inlines: true}
+	var mu sync.Mutex
+	sums := map[string][16]byte{}
+	o.SourceSum = func(file string, sum [16]byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		sums[file] = sum
+	}
 	if _, err := symbol.Resolve(ctx, &p, o); err != nil {
 		return err
 	}
@@ -42,7 +54,7 @@ func (pl *Plan) findSources(ctx context.Context) error {
 	}
 	var order []int
 	for i, n := range hits {
-		if n > 0 && path.IsAbs(p.Files[i]) {
+		if n > 0 && isSource(p.Files[i]) {
 			order = append(order, i)
 		}
 	}
@@ -56,8 +68,13 @@ func (pl *Plan) findSources(ctx context.Context) error {
 			continue // annotate says that it has no text
 		}
 		// Archives have times in seconds.
-		young := pl.o.Data != nil && !pl.o.Data.MTime.IsZero() && f.Info.ModTime().Truncate(time.Second).After(pl.o.Data.MTime)
-		if young || f.Size > maxSourceFile || total+f.Size > maxSourceBytes {
+		other := pl.o.Data != nil && !pl.o.Data.MTime.IsZero() && f.Info.ModTime().Truncate(time.Second).After(pl.o.Data.MTime)
+		if want, known := sums[p.Files[i]]; known {
+			h := md5.New()
+			_, err := io.Copy(h, io.NewSectionReader(f, 0, min(f.Size, maxSourceFile)))
+			other = err != nil || [16]byte(h.Sum(nil)) != want // it is another
+		}
+		if other || f.Size > maxSourceFile || total+f.Size > maxSourceBytes {
 			f.Close()
 			continue
 		}
@@ -68,4 +85,22 @@ func (pl *Plan) findSources(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// sourceExts are what names of source files end in.
+var sourceExts = " .ads .adb .asm .c .c++ .cc .cpp .cs .cu .cuh .cxx .d .f .f03 .f08 .f90 .for .go .h .h++ .hh .hpp .hs .hxx .i .inc .inl .ipp .java .jl .js" +
+	" .kt .l .ll .m .ml .mm .nim .pas .pl .py .rs .s .scala .sx .swift .tcc .tpp .ts .y .zig "
+
+// isSource reports whether a path looks like one of source code. Debug
+// information may name any file of this host, and an archive goes elsewhere.
+func isSource(name string) bool {
+	if !path.IsAbs(name) {
+		return false
+	}
+	name = path.Clean(name)
+	ext := strings.ToLower(path.Ext(name))
+	if ext == "" {
+		return strings.HasPrefix(name, "/usr/include/") // the headers of C++
+	}
+	return strings.Contains(sourceExts, " "+ext+" ")
 }

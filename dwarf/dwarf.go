@@ -78,6 +78,11 @@ type Options struct {
 	// any goroutine, once for each unit that is asked about. nil: there is none.
 	Split func(SplitUnit) (*Data, error)
 
+	// Sum, if set, is told the MD5 of source files whose lines are asked for,
+	// where the line table has it (DWARF 5). It is called by any goroutine,
+	// perhaps several times for one file.
+	Sum func(file string, md5 [16]byte)
+
 	// CacheBytes bounds what is kept of parsed units; 0 means 24 MiB and the
 	// size of .debug_info, at most 128 MiB. Units that were
 	// dropped are parsed again when asked for.

@@ -39,6 +39,7 @@ const maxPaths = 4 << 20
 type lineFile struct {
 	name value
 	dir  uint64
+	sum  *[16]byte // MD5, if Options.Sum asks for it and it is there
 }
 
 // A sequence is code whose rows are in order of address.
@@ -90,7 +91,7 @@ func (u *unit) lineTableOf() *lineTable {
 	}
 	u.lines.Store(t)
 	u.touch()
-	u.main().d.cache.add(u, int64(cap(t.seqs)*32+cap(t.points)*32+cap(t.files)*56+cap(t.dirs)*40+300))
+	u.main().d.cache.add(u, int64(cap(t.seqs)*32+cap(t.points)*32+cap(t.files)*64+cap(t.dirs)*40+300))
 	return t
 }
 
@@ -207,7 +208,7 @@ func (t *lineTable) addFile(r *reader, name []byte) {
 
 // table reads a table of files or directories of version 5.
 func (t *lineTable) table(r *reader) []lineFile {
-	const contentPath, contentDirectory = 1, 2
+	const contentPath, contentDirectory, contentMD5 = 1, 2, 5
 	type format struct{ content, form uint64 }
 	formats := make([]format, 0, 8)
 	for n := int(r.u8()); n > 0 && !r.bad; n-- {
@@ -224,6 +225,7 @@ func (t *lineTable) table(r *reader) []lineFile {
 		var f lineFile
 		before := r.p
 		for _, x := range formats {
+			at := r.p
 			val := t.read(r, uint16(min(x.form, 0xffff)))
 			switch x.content {
 			case contentPath:
@@ -233,6 +235,10 @@ func (t *lineTable) table(r *reader) []lineFile {
 				f.name = val
 			case contentDirectory:
 				f.dir = val.u
+			case contentMD5:
+				if t.d.opt.Sum != nil && x.form == formData16 && !r.bad {
+					f.sum = (*[16]byte)(slices.Clone(r.b[at:r.p]))
+				}
 			}
 		}
 		if r.p == before {
@@ -484,6 +490,10 @@ func (t *lineTable) path(file uint32) string {
 		return p
 	}
 	p := t.makePath(file)
+	i := uint64(file)
+	if t.version >= 5 && i < uint64(len(t.files)) && t.files[i].sum != nil {
+		t.d.opt.Sum(p, *t.files[i].sum)
+	}
 	if t.paths == nil || t.pathBytes > maxPaths {
 		t.paths, t.pathBytes = map[uint32]string{}, 0
 	}

@@ -26,11 +26,12 @@ type DWARFOptions struct {
 	// see File.Address.
 	Space Space
 
-	// DWO says that this is a .dwo or .dwp file. Alt, Split and CacheBytes are
+	// DWO says that this is a .dwo or .dwp file. Alt, Split, Sum and CacheBytes are
 	// as in dwarf.Options.
 	DWO        bool
 	Alt        func() (*dwarf.Data, error)
 	Split      func(dwarf.SplitUnit) (*dwarf.Data, error)
+	Sum        func(file string, md5 [16]byte)
 	CacheBytes int64
 }
 
@@ -41,7 +42,7 @@ func (f *File) DWARF(o DWARFOptions) (*dwarf.Data, error) {
 	s := &debugSections{f: f, o: o, partly: partlyKept}
 	return dwarf.New(s.section, dwarf.Options{
 		Name: f.name, Big: f.big, Budget: f.budget, MinAddr: f.minCode(), DWO: o.DWO,
-		Alt: o.Alt, Split: o.Split, CacheBytes: o.CacheBytes,
+		Alt: o.Alt, Split: o.Split, Sum: o.Sum, CacheBytes: o.CacheBytes,
 	})
 }
 

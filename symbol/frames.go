@@ -243,6 +243,7 @@ func (r *resolver) dwarfOptions(ctx context.Context, o *opened, obj *profile.Obj
 		Runtime:    runtime,
 		Space:      space,
 		CacheBytes: cacheBytes, // lookUp asks in order
+		Sum:        r.o.SourceSum,
 		Alt:        func() (*dwarf.Data, error) { return r.openAlt(ctx, o, obj, of, b) },
 		Split:      func(u dwarf.SplitUnit) (*dwarf.Data, error) { return r.openSplit(ctx, o, obj, of, u, b) },
 	}
@@ -414,7 +415,7 @@ func (r *resolver) openSplit(ctx context.Context, o *opened, obj *profile.Object
 			if err != nil {
 				return nil, err
 			}
-			return f.DWARF(objfile.DWARFOptions{DWO: true})
+			return f.DWARF(objfile.DWARFOptions{DWO: true, Sum: r.o.SourceSum})
 		})
 		if err == nil && d.HasUnit(u.ID) {
 			return d, nil

@@ -50,6 +50,10 @@ type Options struct {
 	// address, from there to its end, and for which machine it is.
 	BPFCode func(addr uint64) (code []byte, m objfile.Machine, ok bool)
 
+	// SourceSum, if set, is told the MD5 of source files, where debug
+	// information is read that has it. It is called by many goroutines.
+	SourceSum func(file string, md5 [16]byte)
+
 	// FilesOnly says that indexes in Source are not used: for whoever wants to
 	// know what the files can name.
 	FilesOnly bool

@@ -46,6 +46,7 @@ type annotateCmd struct {
 	skipMissing bool
 	limit       float64
 	workers     int
+	finder      *sourceFinder // nil: no source is shown
 	given       struct{ group *bool }
 }
 
@@ -194,6 +195,9 @@ func (c *annotateCmd) run(ctx context.Context) error {
 	defer r.close()
 	if r.page.Source, err = c.sourceFiles(ctx, in, p); err != nil {
 		return err
+	}
+	if c.finder != nil {
+		r.options.Symbol.SourceSum = c.finder.sum
 	}
 	if err := r.print(ctx); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -576,5 +577,52 @@ fn main() {
 				t.Errorf("exit status %d: %s\n%s", code, errs, out)
 			}
 		})
+	}
+}
+
+// A source file at the recorded path counts if it has the checksum that DWARF
+// 5 has of it, whatever its time.
+func TestAnnotateSourceSum(t *testing.T) {
+	perftest.NeedTool(t, "perf")
+	dir := t.TempDir()
+	src, prog := filepath.Join(dir, "sum.c"), filepath.Join(dir, "sum")
+	if err := os.WriteFile(src, []byte(annotateSource), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	clang := ""
+	for _, name := range []string{"clang", "clang-14", "clang-19"} {
+		if path, err := exec.LookPath(name); err == nil && clang == "" {
+			clang = path
+		}
+	}
+	if clang == "" {
+		t.Skip("NOTICE: no clang here; install it for this test")
+	}
+	if r := perftest.Run(t, dir, nil, nil, clang, "-O1", "-g", "-gdwarf-5", "-o", prog, src); r.Code != 0 {
+		t.Skipf("clang: %s", r.Stderr)
+	}
+	data := perftest.Record(t, "-e", "cpu-clock:u", "-F", "1000", "--", prog)
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	for _, tt := range []struct {
+		text  string
+		when  time.Duration
+		shown bool
+	}{
+		{annotateSource, time.Hour, true},
+		{annotateSource, -time.Hour, true},
+		{strings.Replace(annotateSource, "s -= 1", "s -= 2", 1), -time.Hour, false},
+	} {
+		if err := os.WriteFile(src, []byte(tt.text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(tt.when)
+		if err := os.Chtimes(src, at, at); err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := runArgs(t, "", "annotate", "--no-index", "-i", data, "-s", "leaf")
+		if shown := strings.Contains(out, "s += square(i);"); code != 0 || shown != tt.shown {
+			t.Errorf("%v: exit status %d, source text %v, want %v: %s", tt.when, code, shown, tt.shown, errs)
+		}
 	}
 }

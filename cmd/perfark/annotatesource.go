@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/md5"
+	"errors"
 	"io"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -41,6 +44,8 @@ type sourceFinder struct {
 	made   time.Time                  // the recording: what is younger was not compiled into it; zero: unknown
 	packed func(file string) []string // of a bundle; nil if there is none
 	files  map[string][]string
+	mu     sync.Mutex
+	sums   map[string][16]byte // MD5 of files, as debug information has it
 	note   func(format string, args ...any)
 	said   bool
 }
@@ -74,6 +79,7 @@ func (c *annotateCmd) sourceFiles(ctx context.Context, in *input, _ *profile.Pro
 	case err == nil:
 		f.made = fi.ModTime()
 	}
+	c.finder = f
 	return f.lines, nil
 }
 
@@ -101,7 +107,14 @@ func (f *sourceFinder) read(file string) []string {
 			return lines
 		}
 	}
-	if lines := readLines(file, f.made); lines != nil {
+	f.mu.Lock()
+	want, known := f.sums[file]
+	f.mu.Unlock()
+	if known {
+		if text, err := readSmall(file); err == nil && md5.Sum(text) == want {
+			return strings.Split(string(text), "\n")
+		}
+	} else if lines := readLines(file, f.made); lines != nil {
 		return lines
 	}
 	if !f.said {
@@ -157,9 +170,31 @@ func readLines(name string, made time.Time) []string {
 	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxSource || !made.IsZero() && fi.ModTime().Truncate(time.Second).After(made) {
 		return nil
 	}
-	text, err := os.ReadFile(name)
+	text, err := readSmall(name)
 	if err != nil {
 		return nil
 	}
 	return strings.Split(string(text), "\n")
+}
+
+// readSmall reads a regular file that is not too large for source code.
+func readSmall(name string) ([]byte, error) {
+	fi, err := os.Stat(name)
+	if err == nil && (!fi.Mode().IsRegular() || fi.Size() > maxSource) {
+		err = errors.New("not a regular file, or too large")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(name)
+}
+
+// sum notes the MD5 of a source file.
+func (f *sourceFinder) sum(file string, md5 [16]byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.sums == nil {
+		f.sums = map[string][16]byte{}
+	}
+	f.sums[file] = md5
 }
