@@ -626,3 +626,48 @@ func TestAnnotateSourceSum(t *testing.T) {
 		}
 	}
 }
+
+// Code of other machines is read by perfark, or by an objdump that knows them.
+func TestAnnotateCross(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	const source = "__attribute__((noinline)) int work(int n) { int t = 0; for (int i = 0; i < n; i++) t += i ^ n; return t; }\nint main(void) { return work(3); }\n"
+	for _, tt := range []struct {
+		triple string
+		alone  bool // without objdump
+		want   string
+	}{
+		{"aarch64-linux-gnu", true, "ret"},
+		{"riscv64-linux-gnu", true, "ret"},
+		{"s390x-linux-gnu", true, "%r14"},
+		{"powerpc64le-linux-gnu", true, "blr"},
+		{"arm-linux-gnueabihf", true, ".inst"},
+		{"mips-linux-gnu", false, "jr"},
+	} {
+		t.Run(tt.triple, func(t *testing.T) {
+			gcc, objdump := perftest.NeedTool(t, tt.triple+"-gcc"), perftest.NeedTool(t, tt.triple+"-objdump")
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "x.c"), []byte(source), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if r := perftest.Run(t, dir, nil, nil, gcc, "-O1", "-g", "-nostdlib", "-shared", "-fPIC", "-o", "x.so", "x.c"); r.Code != 0 {
+				t.Skipf("gcc: %s", r.Stderr)
+			}
+			prog := filepath.Join(dir, "x.so")
+			data := perftest.File(t, "comm pid=10 tid=10 name=w time=1\n"+
+				"mmap2 pid=10 tid=10 start=0x400000 len=0x100000 prot=5 flags=2 name="+prog+" time=2\n"+
+				"sample ip=0x"+strconv.FormatUint((0x400000+offsetOf(t, prog, "work"))&^1, 16)+" pid=10 tid=10 time=3 period=6\n")
+			code, out, errs := runArgs(t, "", "annotate", "--symfs", "/", "-i", data, "-s", "work")
+			switch {
+			case tt.alone && (code != 0 || !strings.Contains(out, "<work>:") || !strings.Contains(out, tt.want)):
+				t.Errorf("exit status %d: %s%s", code, errs, out)
+			case !tt.alone && (code != 1 || !strings.Contains(errs, "--objdump=PATH")):
+				t.Errorf("exit status %d: %s%s", code, errs, out)
+			}
+			code, out, errs = runArgs(t, "", "annotate", "--symfs", "/", "-i", data, "-s", "work", "--objdump", objdump)
+			if code != 0 || !strings.Contains(out, "<work>:") || strings.Contains(out, ".inst") {
+				t.Errorf("objdump: exit status %d: %s%s", code, errs, out)
+			}
+		})
+	}
+}
