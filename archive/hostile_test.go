@@ -272,7 +272,7 @@ func TestErrors(t *testing.T) {
 		"t09 FIFO":             `entry 3: offset 0x600: "` + object(2) + `": a FIFO; only files, directories and links are allowed`,
 		"t04 absolute symlink": `entry ".build-id/ab/cd": a link to "/etc", want ../../<path>/abcd`,
 		"T15 two sizes":        `entry 3: offset 0x600: "` + object(2) + `": size 10 in the header, but 3 in the extended header`,
-		"no place":             `entry "README": has no place in a ~/.debug tree: want <path>/<id>/elf, debug, kallsyms, vdso, index`,
+		"no place":             `entry "README": has no place in a ~/.debug tree: want <path>/<id>/elf, debug, kallsyms, vdso, index, source`,
 		"no end mark":          `entry 3: offset 0x600: cut off: a header wanted, but only 0 bytes follow`,
 		"text":                 `not an archive: begins with "hello\n"`,
 		"empty":                `not an archive: begins with ""`,
