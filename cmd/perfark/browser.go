@@ -355,6 +355,9 @@ func (b *reportBrowser) load(ctx context.Context, req browse.Request, progress *
 		d.Close()
 		return nil, err
 	}
+	if a.finder != nil {
+		code.options.Symbol.SourceSum = a.finder.sum
+	}
 	d.Code = code.code
 	if in.uid >= 0 || in.bundle != nil { // not of a pipe, which is gone
 		d.Timeline = func(ctx context.Context, parts int) (*browse.Timeline, error) { return timeline(ctx, in.File, parts) }
