@@ -81,6 +81,8 @@ func holds(t *testing.T, what string, b []byte, want bool, secrets ...string) {
 	}
 }
 
+var columnGaps = regexp.MustCompile(` +`)
+
 var reportTip = regexp.MustCompile(`(?m)^# \(Tip.*\n`)
 
 // TestRedactBundle is X07 and X08: no secret is in any byte of a redacted
@@ -181,7 +183,12 @@ func TestRedactRecording(t *testing.T) {
 			t.Fatal(err)
 		}
 		if kept {
-			holds(t, "the recording with stacks", b, true, "VALUE4711")
+			// Whether a stack was taken with the secret in it is up to chance.
+			before, err := os.ReadFile(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			holds(t, "the recording with stacks", b, bytes.Contains(before, []byte("VALUE4711")), "VALUE4711")
 			continue
 		}
 		holds(t, fmt.Sprintf("the recording %v", args), b, false, redactSecrets...)
@@ -190,7 +197,7 @@ func TestRedactRecording(t *testing.T) {
 			if r.Code != 0 || strings.Contains(r.Stderr, "rror") {
 				t.Errorf("perf report: %d\n%s", r.Code, r.Stderr)
 			}
-			return reportTip.ReplaceAllString(r.Stdout, "")
+			return columnGaps.ReplaceAllString(reportTip.ReplaceAllString(r.Stdout, ""), " ") // names have other widths
 		}
 		if i == 2 {
 			continue // files have other names, at which perf finds none of them

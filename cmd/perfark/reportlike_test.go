@@ -365,7 +365,7 @@ func TestReportTraceFieldsLikePerf(t *testing.T) {
 	home := t.TempDir()
 	for _, args := range []string{
 		"-s next_comm", "-s sched:sched_switch.next_pid", "-s trace_fields", "-s sched_switch.prev_state", "-s sched_wakeup.*",
-		"-s next_comm/raw", "-s prev_state/raw,comm", "-s common_pid", "-s pid,prio -n", "-s %1.prev_prio",
+		"-s next_comm/raw", "-s prev_state/raw,pid", "-s common_pid", "-s pid,prio -n", "-s %1.prev_prio",
 		"-s trace_fields --raw-trace -t ;", "-s next_comm -w 8,10",
 	} {
 		t.Run(args, func(t *testing.T) {
