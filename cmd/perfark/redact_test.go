@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -143,7 +144,7 @@ func TestRedactBundle(t *testing.T) {
 	elfs, err := filepath.Glob(filepath.Join(dir, ".debug", "*", "*", "*", "home", "*", "work", "*", "elf"))
 	if err != nil || len(elfs) != 1 {
 		elfs, err = nil, filepath.WalkDir(filepath.Join(dir, ".debug"), func(name string, d os.DirEntry, err error) error {
-			if err == nil && d.Name() == "elf" && strings.Contains(name, "/work/") {
+			if err == nil && d.Name() == "elf" && slices.Contains(strings.Split(name, string(filepath.Separator)), "work") {
 				elfs = append(elfs, name)
 			}
 			return err

@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	release    = "https://registry.npmjs.org/iced-x86/-/iced-x86-1.21.0.tgz"
+	npm        = "npmjs.org"
+	release    = "https://registry." + npm + "/iced-x86/-/iced-x86-1.21.0.tgz"
 	checksum   = "88abc8fa5a1aeb0fc0e13b43689410e5e12474cba0392d38b1928636ba56e7e6"
 	member     = "package/iced_x86_bg.wasm"
 	translator = "github.com/ncruces/wasm2go@v0.4.22"
