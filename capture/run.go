@@ -35,6 +35,8 @@ type Options struct {
 
 	// Changed is called when Stats have changed; nil is for nobody.
 	Changed func(Stats)
+
+	cpu func() time.Duration // what the process has used of processors; nil: cpuTime
 }
 
 // A Window is a recording to be made, and what its bundle may be.
@@ -116,6 +118,9 @@ type runner struct {
 // Windows begin at multiples of Every from the first, by the monotonic clock.
 // Where one took too long, those whose time has passed are left out.
 func (d *Dir) Run(ctx context.Context, o Options) (Stats, error) {
+	if o.cpu == nil {
+		o.cpu = cpuTime
+	}
 	if o.Note == nil {
 		o.Note = func(string, ...any) {}
 	}
@@ -189,10 +194,10 @@ func (r *runner) window(ctx context.Context) error {
 	}
 	begun := time.Now()
 	w.Bundle = r.bundleName(r.o.Host, begun)
-	cpu := cpuTime()
+	cpu := r.o.cpu()
 	made, err := r.o.Make(ctx, w)
-	cost := cpuTime() - cpu
-	r.stats.CPU = cpuTime()
+	cost := r.o.cpu() - cpu
+	r.stats.CPU = r.o.cpu()
 	r.tokens -= cost
 	if ctx.Err() != nil {
 		r.collect()
