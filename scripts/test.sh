@@ -32,15 +32,18 @@ if ! command -v gcc >/dev/null 2>&1 && ! command -v clang >/dev/null 2>&1; then
 else
 	export CGO_ENABLED=1
 fi
-# The commands put together what the packages do, and record much; the decoders
-# read whole libraries and have no goroutines: without the race detector.
-slow='/disasm$|/cmd/perfark$'
-echo "test: go test $race, all but the commands and decoders"
+# Tests that record run a perfark of their own, in which the race detector is
+# not; the decoders read whole libraries and have no goroutines. They are run
+# apart, without it.
+records='^Test(Record|Capture|Identity)'
+echo "test: go test $race ./..."
 # shellcheck disable=SC2046,SC2086
-$GO test $race -timeout 20m $($GO list ./... | grep -vE "$slow")
-echo "test: go test ./cmd/perfark ./disasm"
-# shellcheck disable=SC2046
-$GO test -timeout 20m $($GO list ./... | grep -E "$slow")
+$GO test $race -timeout 20m $($GO list ./... | grep -vE '/(disasm|cmd/perfark)$')
+# shellcheck disable=SC2086
+$GO test $race -timeout 20m -skip "$records" ./cmd/perfark
+echo "test: go test of what records, and of the decoders"
+$GO test -timeout 20m -run "$records" ./cmd/perfark
+$GO test -timeout 10m ./disasm
 make -s disasm/iced/iced.go
 if [ -s disasm/iced/iced.go ]; then
 	echo "test: go test -tags iced ./disasm, annotate"
