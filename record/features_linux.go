@@ -74,8 +74,8 @@ func (r *recorder) features() error {
 	}
 	if r.o.Compress > 0 {
 		c := perfdata.Compressed{Version: 1, Type: 1, Level: uint32(r.o.Compress), MmapLen: uint32(max(r.o.Pages*os.Getpagesize(), defaultRing))}
-		if z := r.file.z; z != nil && z.got > 0 {
-			c.Ratio = uint32((z.in + z.got/2) / z.got)
+		if z := r.file.z; z != nil && z.Out > 0 {
+			c.Ratio = uint32((z.In + z.Out/2) / z.Out)
 		}
 		set[perfdata.FeatureCompressed] = c
 	}

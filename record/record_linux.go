@@ -942,7 +942,7 @@ func (r *recorder) begin(out *os.File) error {
 		return err
 	}
 	if r.o.Compress > 0 {
-		if r.file.z, err = newCompressor(r.o.Compress); err != nil {
+		if r.file.z, err = perfdata.NewCompressor(r.o.Compress, nativeBig, r.file.w.WriteRaw); err != nil {
 			return err
 		}
 	}
@@ -1093,7 +1093,7 @@ func (r *recorder) end() error {
 	}
 	r.file.end = r.file.w.Offset()
 	if z := r.file.z; z != nil {
-		r.stats.Compressed += z.got
+		r.stats.Compressed += z.Out
 	}
 	if !r.o.Pipe && seekable(r.out) {
 		if err := r.features(); err != nil {

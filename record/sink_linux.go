@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/perfark/perfark/buildid"
 	"github.com/perfark/perfark/perfdata"
 )
@@ -19,7 +17,7 @@ import (
 // kernel did not have.
 type sink struct {
 	w      *perfdata.Writer
-	z      *compressor // nil: records are plain
+	z      *perfdata.Compressor // to w; nil: records are plain
 	stats  *Stats
 	ids    *identities // nil: no ids are taken
 	timeAt int         // of the time in samples; 0: they have none
@@ -205,7 +203,7 @@ func (s *sink) write(b []byte) error {
 		return nil
 	}
 	if s.z != nil {
-		return s.z.write(b, s.w.WriteRaw)
+		return s.z.Write(b)
 	}
 	return s.w.WriteRaw(b)
 }
@@ -220,70 +218,11 @@ func (s *sink) emit(rec []byte) error {
 // checkpoint makes what there is by now a recording that can be read.
 func (s *sink) checkpoint() error {
 	if s.z != nil {
-		if err := s.z.flush(s.w.WriteRaw); err != nil {
+		if err := s.z.Flush(); err != nil {
 			return err
 		}
 	}
 	return s.w.Checkpoint()
-}
-
-// A compressor makes records of compressed records: one stream of zstd, that
-// each is a piece of.
-type compressor struct {
-	enc     *zstd.Encoder
-	out     bytes.Buffer
-	rest    []byte
-	in, got uint64 // bytes
-}
-
-// compressedPiece is how much becomes one record: so much that it fits when it
-// cannot be compressed.
-const compressedPiece = 48 << 10
-
-func newCompressor(level int) (*compressor, error) {
-	z := &compressor{}
-	var err error
-	z.enc, err = zstd.NewWriter(&z.out, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)), zstd.WithEncoderConcurrency(1),
-		zstd.WithWindowSize(1<<20), zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
-	return z, err
-}
-
-func (z *compressor) write(b []byte, emit func([]byte) error) error {
-	for len(b) > 0 {
-		n := min(len(b), compressedPiece-len(z.rest))
-		z.rest = append(z.rest, b[:n]...)
-		b = b[n:]
-		if len(z.rest) == compressedPiece {
-			if err := z.flush(emit); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (z *compressor) flush(emit func([]byte) error) error {
-	if len(z.rest) == 0 {
-		return nil
-	}
-	z.out.Reset()
-	z.out.Write(make([]byte, 8))
-	if _, err := z.enc.Write(z.rest); err != nil {
-		return err
-	}
-	if err := z.enc.Flush(); err != nil {
-		return err
-	}
-	b := z.out.Bytes()
-	if len(b) >= maxRecord {
-		return fmt.Errorf("compressed records: %d bytes became %d", len(z.rest), len(b))
-	}
-	binary.NativeEndian.PutUint32(b, uint32(perfdata.RecordCompressed))
-	binary.NativeEndian.PutUint16(b[6:], uint16(len(b)))
-	z.in += uint64(len(z.rest))
-	z.got += uint64(len(b))
-	z.rest = z.rest[:0]
-	return emit(b)
 }
 
 // An idTable is the table of Build IDs in a header: what was mapped, in the

@@ -58,7 +58,7 @@ func sinkTo(t testing.TB, records []byte, at, level int) (*perfdata.File, *sink)
 		t.Fatal(err)
 	}
 	if level > 0 {
-		if s.z, err = newCompressor(level); err != nil {
+		if s.z, err = perfdata.NewCompressor(level, nativeBig, s.w.WriteRaw); err != nil {
 			t.Fatal(err)
 		}
 		s.w.SetFeature(perfdata.FeatureCompressed, perfdata.Compressed{Version: 1, Type: 1, Level: 1, MmapLen: defaultRing})
