@@ -93,13 +93,7 @@ func (r *remote) clean(want ...string) {
 	r.Helper()
 	empty := func() bool {
 		list, err := os.ReadDir(r.there)
-		exes, _ := filepath.Glob("/proc/[0-9]*/exe")
-		for _, e := range exes {
-			if name, err := os.Readlink(e); err == nil && strings.HasPrefix(name, r.there+"/") {
-				return false
-			}
-		}
-		return err == nil && len(list) == 0
+		return err == nil && len(list) == 0 && len(r.running()) == 0
 	}
 	r.until("end of what runs there", empty)
 	list, err := os.ReadDir(r.dir)
@@ -115,6 +109,18 @@ func (r *remote) clean(want ...string) {
 			r.Errorf("left here: %s", e.Name())
 		}
 	}
+}
+
+// running returns the processes there whose program is perfark's copy.
+func (r *remote) running() (pids []int) {
+	exes, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, e := range exes {
+		if name, err := os.Readlink(e); err == nil && strings.HasPrefix(name, r.there+"/") {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(e)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // whole checks a bundle.
@@ -324,8 +330,17 @@ func TestCaptureRemoteSignals(t *testing.T) {
 
 	for _, how := range []string{"SIGTERM twice", "SIGKILL of perfark", "SIGKILL of ssh"} {
 		cmd, errs := r.begin(args...)
+		var stopped []int
 		switch how {
 		case "SIGTERM twice":
+			// No bundle comes between the two.
+			for _, pid := range r.running() {
+				syscall.Kill(pid, syscall.SIGSTOP)
+				stopped = append(stopped, pid)
+			}
+			if len(stopped) == 0 {
+				t.Fatal("nothing runs there")
+			}
 			cmd.Process.Signal(syscall.SIGTERM)
 			time.Sleep(100 * time.Millisecond)
 			cmd.Process.Signal(syscall.SIGTERM)
@@ -335,6 +350,9 @@ func TestCaptureRemoteSignals(t *testing.T) {
 			killChildren(t, cmd.Process.Pid) // the sh there, with which the pipes end
 		}
 		cmd.Wait()
+		for _, pid := range stopped {
+			syscall.Kill(pid, syscall.SIGCONT)
+		}
 		if code := cmd.ProcessState.ExitCode(); code == 0 || code == 3 {
 			t.Errorf("%s: exit status %d: %s", how, code, errs)
 		}
