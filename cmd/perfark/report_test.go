@@ -661,6 +661,17 @@ func TestReportUnwoundMaxStack(t *testing.T) {
 	}
 }
 
+// reportFlags are the flags of call graphs and filters that give perf's page,
+// on any recording.
+var reportFlags = []string{
+	"", "--no-children", "-g", "-g caller", "-gcallee", "--call-graph=fractal,5", "-g graph,0.5,callee,function,count",
+	"--no-children -g folded", "--no-children -g flat,period", "--no-children -G", "-g none", "--no-call-graph",
+	"--max-stack 2", "--ignore-callees middle -g callee", "--ignore-callees middle --no-children", "-p middle", "-p middle -x", "--percent-limit 10", "--hierarchy",
+	"-w 8,8,6,10", "-c 2nd", "-d flags-test --no-children", "-S leaf --percentage relative --no-children -g none", "-C 0 --no-children", "--time 10%-50% --no-children",
+	"--symbol-filter le --no-children -g none", "--symbol-filter le", "--symbol-filter le -g callee", "-s cgroup --no-children -g none", "-U", "--show-cpu-utilization", "-n --show-total-period", "-F +period", "-F +cpu -s dso",
+	"-F overhead_children,overhead,sym", "-s time --ns --time-quantum 10ms --no-children -g none", "-q", "-t ;", "--tasks", "--mmaps", "--stats",
+}
+
 // TestReportFlags compares the pages of the flags of call graphs and filters
 // with those of the perf of this machine, on a fresh recording.
 func TestReportFlags(t *testing.T) {
@@ -670,14 +681,7 @@ func TestReportFlags(t *testing.T) {
 	data := perftest.Record(t, "-e", "cpu-clock:u", "-F", "1000", "-g", "--sample-cpu", "--", prog)
 	t.Setenv("HOME", home)
 	t.Setenv("PERF_CONFIG", "/dev/null")
-	for _, args := range []string{
-		"", "--no-children", "-g", "-g caller", "-gcallee", "--call-graph=fractal,5", "-g graph,0.5,callee,function,count",
-		"--no-children -g folded", "--no-children -g flat,period", "--no-children -G", "-g none", "--no-call-graph",
-		"--max-stack 2", "--ignore-callees middle", "-p middle", "-p middle -x", "--percent-limit 10", "--hierarchy",
-		"-w 8,8,6,10", "-c 2nd", "-d flags-test", "-S leaf --percentage relative", "-C 0 --no-children", "--time 10%-50% --no-children",
-		"--symbol-filter le --no-children -g none", "--symbol-filter le", "--symbol-filter le -g callee", "-s cgroup --no-children -g none", "-U", "--show-cpu-utilization", "-n --show-total-period", "-F +period", "-F +cpu -s dso",
-		"-F overhead_children,overhead,sym", "-s time --ns --time-quantum 10ms --no-children -g none", "-q", "-t ;", "--tasks", "--mmaps", "--stats",
-	} {
+	for _, args := range reportFlags {
 		t.Run(args, func(t *testing.T) {
 			full := append([]string{"report", "--stdio", "--no-inline", "-i", data}, strings.Fields(args)...)
 			want := perftest.PerfIn(t, t.TempDir(), home, nil, full...)

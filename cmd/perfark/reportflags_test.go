@@ -1,0 +1,159 @@
+package main
+
+import (
+	"debug/elf"
+	"fmt"
+	"maps"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/perfark/perfark/internal/perftest"
+)
+
+// placedSource has the functions that samples are placed in.
+const placedSource = `
+volatile unsigned x;
+#define F(name) __attribute__((noinline)) void name(void) { x++; x++; x++; x++; }
+F(leaf) F(middle) F(thread) F(other)
+int main(void) { leaf(); middle(); thread(); other(); return 0; }
+`
+
+// placedChains has each function in every position of a chain: where it was
+// sampled, in the middle, where the chain begins, twice, and alone.
+var placedChains = []string{
+	"leaf middle thread main",
+	"leaf middle other main",
+	"middle thread main",
+	"middle",
+	"thread main",
+	"leaf thread main",
+	"leaf",
+	"middle leaf middle main",
+	"leaf leaf thread main",
+	"main",
+	"unknown middle thread main",
+	"leaf unknown main",
+	"other main",
+}
+
+// placed makes a recording that has a sample with each of placedChains in
+// three threads, all of other periods, so that no two rows are equal in what
+// is printed of them. Those whose chain does not match only are left out.
+func placed(t *testing.T, prog, only string) string {
+	t.Helper()
+	f, err := elf.Open(prog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	syms, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	note, err := f.Section(".note.gnu.build-id").Data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := map[string]uint64{"unknown": 0x10}
+	for _, s := range syms {
+		at[s.Name] = s.Value + 4
+	}
+	var text strings.Builder
+	text.WriteString("event cpu-clock:u sample=+CALLCHAIN\n")
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
+			fmt.Fprintf(&text, "mmap2 pid=10 tid=10 start=%#x len=%#x pgoff=%#x prot=5 flags=2 name=%s time=1\n", p.Vaddr, (p.Memsz+0xfff)&^0xfff, p.Off, prog)
+		}
+	}
+	text.WriteString(`comm pid=10 tid=10 name=flags-test time=2
+fork pid=10 ppid=10 tid=11 ptid=10 time=3
+fork pid=10 ppid=10 tid=12 ptid=10 time=3
+comm pid=10 tid=11 name="first one" time=4
+comm pid=10 tid=12 name=2nd time=4
+`)
+	match := regexp.MustCompile(only)
+	n := 0
+	for _, chain := range placedChains {
+		var ips []string
+		for name := range strings.FieldsSeq(chain) {
+			ips = append(ips, fmt.Sprintf("%#x", at[name]))
+		}
+		for tid := 10; tid <= 12; tid++ {
+			n++
+			if match.MatchString(chain) {
+				fmt.Fprintf(&text, "sample pid=10 tid=%d ip=%s cpu=%d time=%d period=%d chain=user,%s\n", tid, ips[0], n%2, 10+n, 1000+17*n+n*n*n%89*100, strings.Join(ips, ","))
+			}
+		}
+	}
+	fmt.Fprintf(&text, `finished_round
+feature nrcpus u32:2 u32:2
+feature sample_time u64:11 u64:%d
+feature build_id {
+	build_id pid=-1 id=%x name=%s
+}
+`, 10+n, note[16:], prog)
+	return perftest.File(t, text.String())
+}
+
+// A function that was sampled, that called, and that did both, is where perf
+// has it, whatever the flags say of it. Unlike a recording that was just made,
+// this one has it all every time.
+func TestReportPlaced(t *testing.T) {
+	prog := perftest.CC(t, "flags-test", placedSource, "-O1", "-static", "-no-pie", "-Wl,--build-id")
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	all := placed(t, prog, "")
+	blocks := func(data, args string) (perf, ours map[string]int) {
+		t.Helper()
+		full := append([]string{"report", "--stdio", "--no-inline", "-i", data}, strings.Fields(args)...)
+		code, got, errs := runArgs(t, "", full...)
+		if code != 0 {
+			t.Fatalf("exit status %d: %s", code, errs)
+		}
+		want := perftest.PerfIn(t, home, home, nil, full...)
+		return likeBlocks(strings.ReplaceAll(want.Stdout, "[...] (inlined)", "[...]")), likeBlocks(got)
+	}
+	for _, args := range reportFlags {
+		t.Run(args, func(t *testing.T) {
+			if want, got := blocks(all, args); !maps.Equal(got, want) {
+				t.Errorf("blocks that differ:\n%s", likeDiff(got, want))
+			}
+		})
+	}
+
+	// Where perf's answer is another (docs/differences.md), it still is the same
+	// to another question, or for a recording of the samples in question alone.
+	rows := func(blocks map[string]int, cut string) map[string]int {
+		re := regexp.MustCompile(cut)
+		out := map[string]int{}
+		for b, n := range blocks {
+			if row, _, _ := strings.Cut(b, "\n"); !strings.HasPrefix(row, "#") {
+				out[re.ReplaceAllString(b, "")] += n
+			}
+		}
+		return out
+	}
+	const (
+		none   = `^$`
+		trees  = `(?s)\n.*`
+		symbol = `(?m)  \[\.\] \S+$`
+	)
+	for _, tt := range []struct{ args, only, perfArgs, cut string }{
+		{"--ignore-callees middle", "", "--ignore-callees middle -g callee", trees},
+		{"--ignore-callees middle -g none", "", "--ignore-callees middle -g callee", trees},
+		{"-d flags-test --percentage relative", "^[^u]", "-s comm,sym", none},
+		{"-S leaf --percentage relative", "^leaf", "", symbol},
+		{"-S leaf --percentage relative --no-children", "^leaf", "--no-children", symbol},
+		{"-S middle,thread --percentage relative -g callee", "^(middle|thread)", "-g callee", none},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			_, got := blocks(all, tt.args)
+			want, _ := blocks(placed(t, prog, tt.only), tt.perfArgs)
+			if got, want := rows(got, tt.cut), rows(want, tt.cut); len(got) < 3 || !maps.Equal(got, want) {
+				t.Errorf("blocks that differ:\n%s", likeDiff(got, want))
+			}
+		})
+	}
+}
