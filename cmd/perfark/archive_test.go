@@ -90,7 +90,7 @@ func (h *host) record(args ...string) string {
 	if args[0] != "-e" {
 		args = append([]string{"-e", "cpu-clock:u"}, args...)
 	}
-	args = append([]string{"record", "-q", "-F", "1999", "-o", out}, args...)
+	args = append([]string{"record", perftest.NoBPF, "-q", "-F", "1999", "-o", out}, args...)
 	r := perftest.Run(h.t, h.dir, nil, nil, "perf", args...)
 	if _, err := os.Stat(out); err != nil || r.Code == 129 || r.Code == 255 {
 		h.t.Skipf("NOTICE: perf may not record here: %s", strings.TrimSpace(r.Stderr))

@@ -278,7 +278,7 @@ int main(void) {
 	t.Setenv("HOME", home)
 	t.Setenv("PERF_CONFIG", "/dev/null")
 	data := filepath.Join(t.TempDir(), "perf.data")
-	if r := perftest.PerfIn(t, t.TempDir(), home, nil, "record", "-q", "-e", "cpu-clock:u", "-F", "4000", "-o", data, "--", prog); r.Code != 0 {
+	if r := perftest.PerfIn(t, t.TempDir(), home, nil, "record", perftest.NoBPF, "-q", "-e", "cpu-clock:u", "-F", "4000", "-o", data, "--", prog); r.Code != 0 {
 		t.Skipf("skipped: perf may not record: %s", r.Stderr)
 	}
 	f, err := perfdata.Open(data, perfdata.Options{})
@@ -595,7 +595,7 @@ func TestReportDamage(t *testing.T) {
 // it is not, nothing shows that they are the recorded ones.
 func TestReportLivePipe(t *testing.T) {
 	prog := perftest.CC(t, "spin", "volatile long x; __attribute__((noinline)) void hot_leaf(void) { for (long i = 0; i < 100000000; i++) x += i; }\nint main(void) { hot_leaf(); return 0; }")
-	rec := perftest.Perf(t, "record", "-q", "-e", "cpu-clock", "-o", "-", "--", prog)
+	rec := perftest.Perf(t, "record", perftest.NoBPF, "-q", "-e", "cpu-clock", "-o", "-", "--", prog)
 	if rec.Code != 0 {
 		t.Skipf("skipped: perf may not record: %s", rec.Stderr)
 	}

@@ -141,7 +141,7 @@ func TestScriptPerf(t *testing.T) {
 	runs = append(runs, run{dumps, []string{"--no-inline", "--max-stack", "2"}}, run{dumps, []string{"--no-inline", "--max-stack", "3", "-F", "ip,sym,dso"}})
 	// The kernel touches what the program has mapped.
 	faults := filepath.Join(t.TempDir(), "perf.data")
-	if r := perftest.Perf(t, "record", "-q", "-e", "page-faults", "-c", "1", "-d", "-o", faults, "--", prog); r.Code == 0 {
+	if r := perftest.Perf(t, "record", perftest.NoBPF, "-q", "-e", "page-faults", "-c", "1", "-d", "-o", faults, "--", prog); r.Code == 0 {
 		runs = append(runs, run{faults, []string{"-F", "event,addr,ip,dso"}})
 	}
 	for _, tt := range runs {
@@ -173,7 +173,7 @@ func TestScriptTracepoints(t *testing.T) {
 	t.Setenv("PERF_CONFIG", "/dev/null")
 	name := filepath.Join(t.TempDir(), "perf.data")
 	events := "sched:sched_switch,sched:sched_wakeup,raw_syscalls:sys_enter,raw_syscalls:sys_exit,kmem:kmalloc,irq:softirq_entry,timer:hrtimer_start"
-	if r := perftest.Perf(t, "record", "-q", "-e", events, "-o", name, "--", "ls", "/"); r.Code != 0 {
+	if r := perftest.Perf(t, "record", perftest.NoBPF, "-q", "-e", events, "-o", name, "--", "ls", "/"); r.Code != 0 {
 		t.Skipf("skipped: perf may not record tracepoints: %s", r.Stderr)
 	}
 	for _, args := range [][]string{nil, {"-F", "trace:comm,event,trace"}} {
