@@ -14,8 +14,11 @@ CORPUS_TAR  ?= ../shared/corpus/corpus.tar.xz
 
 .PHONY: build demo test record soak fuzz bench bench-quick agreement man clean
 
+# The build tag that says that iced.go is there.
+ICED = $$(test -s disasm/iced/iced.go && echo -tags iced)
+
 build: disasm/iced/iced.go
-	CGO_ENABLED=0 $(GO) build $$(test -s $< && echo -tags iced) -trimpath -ldflags '$(LDFLAGS)' -o bin/perfark ./cmd/perfark
+	CGO_ENABLED=0 $(GO) build $(ICED) -trimpath -ldflags '$(LDFLAGS)' -o bin/perfark ./cmd/perfark
 
 # The disassembler of x86 is fetched and translated. Without it the build has a
 # lesser one, and says so.
@@ -42,22 +45,27 @@ soak:
 fuzz:
 	GO='$(GO)' FUZZTIME='$(FUZZTIME)' CORPUS_TAR='$(CORPUS_TAR)' scripts/fuzz.sh
 
-# perfark against perf, bzip2 and tar: wall, CPU, memory and ratios. The inputs
-# are recorded first, which takes some minutes and gigabytes; bench-quick takes
-# two minutes.
+# perfark against perf, bzip2 and tar: wall, CPU, memory and ratios; and the
+# disassembler against objdump. The inputs are recorded first, which takes some
+# minutes and gigabytes; bench-quick takes two minutes.
 bench: build
 	bench/inputs.sh bench/out all
 	$(GO) build -o bench/out/bin/symbolize ./bench/symbolize
 	$(GO) run ./bench -dir bench/out -perfark bin/perfark
+	GO='$(GO)' bench/foreign.sh bench/out arm64
+	$(GO) run $(ICED) ./bench/agree -dir bench/out
 
 bench-quick: build
 	bench/inputs.sh bench/out small
 	$(GO) run ./bench -dir bench/out -perfark bin/perfark -quick
 
 # Names against perf's, every symbol of the 50 largest shared libraries here; and
-# the tests of names that make test cuts short.
-agreement:
+# the tests of names that make test cuts short. Instructions against objdump's,
+# of the programs of make bench, and of all machines that are read.
+agreement: disasm/iced/iced.go
 	PERFARK_AGREEMENT=50 $(GO) test ./objfile -run 'TestAgreement|TestPerf$$|TestCross|TestLayouts|TestDemangleFilt' -v -timeout 60m
+	GO='$(GO)' bench/foreign.sh bench/out
+	$(GO) run $(ICED) ./bench/agree -dir bench/out -all
 
 man: build
 	bin/perfark man bin/man
