@@ -31,15 +31,19 @@ type DocEvent struct {
 
 // A DocFunction is a function with its instructions.
 type DocFunction struct {
-	Symbol  string    `json:"symbol"`
-	Linkage string    `json:"linkage,omitempty"`
-	Object  string    `json:"object"`
-	BuildID string    `json:"build_id,omitempty"`
-	Section string    `json:"section,omitempty"`
-	Origin  string    `json:"origin"` // the file that the code is from
-	Counts  []Count   `json:"counts"` // by event
-	Notices []string  `json:"notices,omitempty"`
-	Lines   []DocLine `json:"lines"`
+	Symbol  string   `json:"symbol"`
+	Linkage string   `json:"linkage,omitempty"`
+	Object  string   `json:"object"`
+	BuildID string   `json:"build_id,omitempty"`
+	Section string   `json:"section,omitempty"`
+	Origin  string   `json:"origin"` // the file that the code is from
+	Counts  []Count  `json:"counts"` // by event
+	Notices []string `json:"notices,omitempty"`
+
+	IPC      float64 `json:"ipc,omitempty"`                  // instructions per cycle, from branch stacks
+	Coverage float64 `json:"ipc_coverage_percent,omitempty"` // of its instructions of which that is known
+
+	Lines []DocLine `json:"lines"`
 }
 
 // A DocLine is an instruction.
@@ -52,6 +56,8 @@ type DocLine struct {
 	Counts []Count    `json:"counts,omitempty"` // by event; none if all are 0
 	Frames []DocFrame `json:"frames,omitempty"` // innermost first
 	Flow   *DocFlow   `json:"flow,omitempty"`
+	IPC    float64    `json:"ipc,omitempty"` // instructions per cycle of the block that it is in
+	Cycles *DocCycles `json:"cycles,omitempty"`
 }
 
 // A DocFrame is a source line of an instruction, with the text of the line if
@@ -66,6 +72,13 @@ type DocFlow struct {
 	Entered   float64 `json:"entered_percent,omitempty"`
 	Left      float64 `json:"left_percent,omitempty"`
 	Predicted float64 `json:"predicted_percent,omitempty"`
+}
+
+// A DocCycles is how long code took that ended with a branch: see LineTiming.
+type DocCycles struct {
+	Average uint64 `json:"average"`
+	Min     uint16 `json:"min"`
+	Max     uint16 `json:"max"`
 }
 
 // A DocMissing says why a function is not shown.
@@ -83,6 +96,10 @@ func (l *Listing) Document(o PageOptions) DocFunction {
 	d := DocFunction{
 		Symbol: utf8Text(l.Func.Name), Linkage: utf8Text(l.Func.Linkage), Object: utf8Text(o.Object.Path), BuildID: o.Object.BuildID.String(),
 		Section: utf8Text(l.Section), Origin: utf8Text(l.Origin), Counts: l.Total, Notices: l.Notices, Lines: make([]DocLine, len(l.Lines)),
+	}
+	timing := o.Cycles.Timing(l)
+	if timing != nil {
+		d.IPC, d.Coverage = timing.IPC, timing.Coverage
 	}
 	for i := range l.Lines {
 		x := &l.Lines[i]
@@ -110,6 +127,13 @@ func (l *Listing) Document(o PageOptions) DocFunction {
 		}
 		if f := o.Runs.At(l.place(x)); f != (Flow{}) {
 			y.Flow = &DocFlow{f.Entered, f.Left, f.Predicted}
+		}
+		if timing != nil {
+			t := &timing.Lines[i]
+			y.IPC = t.IPC
+			if t.Cycles > 0 {
+				y.Cycles = &DocCycles{t.Cycles, t.Min, t.Max}
+			}
 		}
 	}
 	return d

@@ -17,15 +17,17 @@ import (
 // names in place of addresses. Header is the line above it, what was recorded.
 func WriteText(w io.Writer, l *Listing, header string, o PageOptions) error {
 	b := bufio.NewWriter(w)
-	t := &text{Writer: b, page: page{l: l, o: o}}
+	t := &text{Writer: b, page: page{Writer: b, l: l, o: o}}
 	t.write(header)
 	return b.Flush()
 }
 
 type text struct {
 	*bufio.Writer
-	page
-	columns int // width of all in front
+	page        // its Writer is the same
+	columns int // width of what was counted
+	front   int // width of all in front
+	timing  *Timing
 	addr    int // width of distances
 	name    int // width of names of operations
 	targets map[uint64]bool
@@ -43,6 +45,10 @@ func (t *text) write(header string) {
 	l, o := t.l, t.o
 	start := l.Lines[0].Addr
 	t.columns = t.field() * len(o.Columns)
+	t.front = t.columns
+	if t.timing = o.Cycles.Timing(l); t.timing != nil {
+		t.front += ipcWidth + t.cyclesWidth()
+	}
 	t.addr = len(strconv.FormatUint(l.Func.End-l.Func.Start, 16))
 	t.targets = map[uint64]bool{}
 	for i := range l.Lines {
@@ -53,9 +59,12 @@ func (t *text) write(header string) {
 			t.targets[x.Inst.Target] = true
 		}
 	}
+	if o.Lines {
+		t.page.summary()
+	}
 	t.WriteString(header + "\n")
 	fmt.Fprintf(t, "%s() %s\n", strings.TrimSuffix(escape.Name(l.Func.Name), "()"), escape.Name(o.Object.Path))
-	fmt.Fprintf(t, "%-*s\n", t.columns+1+t.columns, valueNames[o.Value])
+	fmt.Fprintf(t, "%-*s%s%*s\n", t.columns, valueNames[o.Value], t.timingHeading(), 1+t.front, "")
 	t.other("")
 	t.other("")
 	t.other("Disassembly of section " + escape.Name(l.Section) + ":")
@@ -76,19 +85,19 @@ func (t *text) write(header string) {
 				t.other(escape.Name(s.text))
 			}
 		}
-		t.instruction(x)
+		t.instruction(i, x)
 	}
 }
 
 func (t *text) other(s string) {
 	if s == "" {
-		fmt.Fprintf(t, "%*s\n", t.columns+1+t.columns, "")
+		fmt.Fprintf(t, "%*s\n", t.front+1+t.front, "")
 		return
 	}
-	fmt.Fprintf(t, "%*s%-*s\n", t.columns+1+t.addr+2, "", t.addr+2+t.columns-1, s)
+	fmt.Fprintf(t, "%*s%-*s\n", t.front+1+t.addr+2, "", t.addr+2+t.front-1, s)
 }
 
-func (t *text) instruction(x *Line) {
+func (t *text) instruction(i int, x *Line) {
 	hit := slices.ContainsFunc(t.o.Columns, func(e int32) bool { return x.Counts[e] != Count{} })
 	for _, e := range t.o.Columns {
 		c := x.Counts[e]
@@ -109,6 +118,7 @@ func (t *text) instruction(x *Line) {
 		}
 		fmt.Fprintf(t, "%s%*s%s", on, t.field(), s, off)
 	}
+	t.WriteString(t.timingOf(i))
 	distance := x.Addr - t.l.Lines[0].Addr
 	label := ""
 	if t.targets[x.Addr] {
@@ -126,11 +136,57 @@ func (t *text) instruction(x *Line) {
 		arrow = "↓ "
 	case t.local(x):
 		arrow = "↑ "
-	case x.Inst.HasTarget:
-		arrow = "← " // out of the function
+	default:
+		arrow = "→ " // out of the function, or nobody knows where to
 	}
 	s := t.text(x) + t.o.Runs.At(t.l.place(x)).String()
-	fmt.Fprintf(t, "%s%-*s\n", arrow, t.columns+t.addr+2+3, s)
+	fmt.Fprintf(t, "%s%-*s\n", arrow, t.front+t.addr+2+3, s)
+}
+
+// Widths of the columns of time, as perf has them.
+const (
+	ipcWidth        = 6
+	cyclesWidth     = 6
+	cyclesMoreWidth = 19
+	averageWidth    = 36
+)
+
+func (t *text) cyclesWidth() int {
+	if t.o.MinMax {
+		return cyclesMoreWidth
+	}
+	return cyclesWidth
+}
+
+// timingHeading is what stands above the columns of time.
+func (t *text) timingHeading() string {
+	if t.timing == nil {
+		return ""
+	}
+	name := "Cycle"
+	if t.o.MinMax {
+		name = "Cycle(min/max)"
+	}
+	return fmt.Sprintf("%*s %*s %*s", ipcWidth-1, "IPC", t.cyclesWidth()-1, name, averageWidth, t.timing)
+}
+
+// timingOf is what stands in the columns of time at an instruction.
+func (t *text) timingOf(line int) string {
+	if t.timing == nil {
+		return ""
+	}
+	x := &t.timing.Lines[line]
+	ipc, cycles := "", ""
+	if x.IPC != 0 {
+		ipc = fmt.Sprintf("%.2f", x.IPC)
+	}
+	switch {
+	case t.o.MinMax:
+		cycles = x.Range()
+	case x.Cycles != 0:
+		cycles = strconv.FormatUint(x.Cycles, 10)
+	}
+	return fmt.Sprintf("%*s %*s ", ipcWidth-1, ipc, t.cyclesWidth()-1, cycles)
 }
 
 // local reports whether an instruction jumps inside the function.
@@ -142,6 +198,9 @@ func (t *text) local(x *Line) bool {
 	start := t.l.Lines[0].Addr
 	return x.Inst.Target >= start && x.Inst.Target-start < t.l.Func.End-t.l.Func.Start
 }
+
+// nops are the operations that perf prints without their operands.
+var nops = []string{"nop", "nopl", "nopw"}
 
 // operation parts the text of an instruction in the name of the operation and
 // the rest.
@@ -160,6 +219,8 @@ func (t *text) text(x *Line) string {
 	}
 	op, args := operation(x.Text)
 	switch {
+	case isNop(op):
+		return fmt.Sprintf("%-*s", t.name, "nop") // as perf, whatever its operands are
 	case t.local(x):
 		if i := strings.LastIndexAny(args[:max(strings.Index(args, " <"), 0)], ", "); i >= 0 {
 			args = args[:i+1] // a register that the jump looks at
@@ -175,10 +236,19 @@ func (t *text) text(x *Line) string {
 	case x.Inst.HasData:
 		args = dataName(args)
 	}
+	if slices.Contains(nops, op) {
+		op, args = "nop", ""
+	}
 	if args == "" {
 		return escapeText(op)
 	}
 	return expandTabs(fmt.Sprintf("%-*s %s", t.name, escapeText(op), escapeText(args)))
+}
+
+// isNop reports whether an operation of x86 is nop, with the letter of a size
+// or without.
+func isNop(op string) bool {
+	return strings.HasPrefix(op, "nop") && (len(op) == 3 || len(op) == 4 && strings.ContainsRune("bwlq", rune(op[3])))
 }
 
 // dataName puts the name of an address that is behind an instruction in the

@@ -68,6 +68,8 @@ type PageOptions struct {
 	Lines    bool // print a table of the source lines, and the line behind an instruction
 	Color    bool
 	Runs     *Runs                      // of the object; nil: nothing is known
+	Cycles   *Cycles                    // of the profile: how long code took, for WriteText and Document; nil: nothing is known
+	MinMax   bool                       // with the average of cycles print the least and the most
 	Source   func(file string) []string // lines of a source file, nil if it is not to be had; nil: none is shown
 }
 
@@ -177,11 +179,11 @@ func (p *page) instruction(x *Line) {
 		color, off := p.paint(percent)
 		switch p.o.Value {
 		case Samples:
-			fmt.Fprintf(p, " %s%7d%s", color, c.Samples, off)
+			fmt.Fprintf(p, "%s %7d%s", color, c.Samples, off)
 		case Period:
-			fmt.Fprintf(p, " %s%11d%s", color, c.Period, off)
+			fmt.Fprintf(p, "%s %11d%s", color, c.Period, off)
 		default:
-			fmt.Fprintf(p, " %s%7.2f%s", color, percent, off)
+			fmt.Fprintf(p, "%s %7.2f%s", color, percent, off)
 		}
 	}
 	rest := x.Bytes
@@ -191,8 +193,7 @@ func (p *page) instruction(x *Line) {
 		text += rawText(rest[:n], p.o.Machine) + "\t"
 		rest = rest[n:]
 	}
-	text = expandTabs(text + escapeText(x.Text))
-	p.WriteString(" :   " + p.pad(x.Addr) + text + p.o.Runs.At(p.l.place(x)).String() + p.behind(x) + "\n")
+	p.WriteString(" : " + p.code(x.Addr, expandTabs(text+escapeText(x.Text))) + p.o.Runs.At(p.l.place(x)).String() + p.behind(x) + "\n")
 	p.number++
 	for p.o.Raw && len(rest) > 0 {
 		n := min(rawBytes(p.o.Machine), len(rest))
@@ -207,15 +208,21 @@ func (p *page) instruction(x *Line) {
 				fmt.Fprintf(p, " %7.2f", 0.0)
 			}
 		}
-		p.WriteString(" :   " + p.pad(at) + expandTabs(fmt.Sprintf("%x:\t", at)+strings.TrimRight(rawText(rest[:n], p.o.Machine), " ")) + "\n")
+		p.WriteString(" : " + p.code(at, expandTabs(fmt.Sprintf("%x:\t", at)+strings.TrimRight(rawText(rest[:n], p.o.Machine), " "))) + "\n")
 		rest = rest[n:]
 		p.number++
 	}
 }
 
-// pad is what makes addresses end in one column.
-func (p *page) pad(addr uint64) string {
-	return strings.Repeat(" ", max(p.digits-len(fmt.Sprintf("%x", addr)), 0))
+// code is an address, such that all end in one column, and what is there, in
+// perf's colours.
+func (p *page) code(addr uint64, text string) string {
+	at, rest, _ := strings.Cut(text, ":")
+	at = "  " + strings.Repeat(" ", max(p.digits-len(fmt.Sprintf("%x", addr)), 0)) + at + ":"
+	if !p.o.Color {
+		return at + rest
+	}
+	return "\x1b[35m" + at + "\x1b[m\x1b[34m" + rest + "\x1b[m"
 }
 
 // behind is the source line that -l prints behind an instruction.
@@ -228,7 +235,12 @@ func (p *page) behind(x *Line) string {
 		return ""
 	}
 	p.last = line
-	return " // " + escape.Name(line)
+	var most float64
+	for _, e := range p.o.Columns {
+		most = max(most, p.l.Percent(x, e, p.o))
+	}
+	on, off := p.paint(most)
+	return on + " // " + escape.Name(line) + off
 }
 
 // lineOf is the source line of an instruction that the table of lines counts;
@@ -282,7 +294,7 @@ func (p *page) summary() {
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b *row) int {
-		return cmp.Or(slices.Compare(b.percent, a.percent), cmp.Compare(a.line, b.line))
+		return cmp.Or(slices.Compare(b.percent, a.percent), cmp.Compare(b.line, a.line)) // equal ones as perf has them
 	})
 	fmt.Fprintf(p, "\nSorted summary for file %s\n----------------------------------------------\n\n", escape.Name(p.o.Object.Path))
 	if len(rows) == 0 {
@@ -291,9 +303,10 @@ func (p *page) summary() {
 	for _, r := range rows {
 		for _, x := range r.percent {
 			color, off := p.paint(x)
-			fmt.Fprintf(p, " %s%7.2f%s", color, x, off)
+			fmt.Fprintf(p, "%s %7.2f%s", color, x, off)
 		}
-		fmt.Fprintf(p, " %s\n", escape.Name(r.line))
+		color, off := p.paint(slices.Max(r.percent))
+		fmt.Fprintf(p, "%s %s\n%s", color, escape.Name(r.line), off)
 	}
 }
 

@@ -22,6 +22,7 @@ type Profile struct {
 	Files     []string // source files, as the debug information names them; bytes
 	Extras    []Extra
 	Runs      []Run             // of code without a branch that was taken; nil if that was not kept
+	Stretches []Stretch         // of code, with the time they took; nil if that was not kept
 	Cgroups   map[uint64]string // path by id
 	Lost      Lost
 }
@@ -204,6 +205,16 @@ type Run struct {
 	Start, End int32 // locations: of its first instruction, and of the branch at its end
 	Count      uint64
 	Predicted  uint64 // how often the branch at its end went where it was thought to go
+}
+
+// A Stretch is code that was gone through in a straight line, and the cycles
+// that took: one entry of a branch stack, and where the one before went.
+type Stretch struct {
+	Location   int32  // of the samples in whose branch stacks it is; None if that was not kept
+	Start, End int32  // locations: of its first instruction, and of the branch at its end; Start is None if unknown
+	Count      uint64 // how often it was gone through
+	Cycles     uint64 // their sum
+	Min, Max   uint16 // of these, above 0
 }
 
 // Lost counts what the profile lacks.

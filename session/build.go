@@ -31,7 +31,8 @@ type builder struct {
 	extras   []profile.Extra // see extraOf
 	extraIDs map[profile.Extra]int32
 
-	runs map[runKey]profile.Run // see addRuns
+	runs      map[runKey]profile.Run     // see addRuns
+	stretches map[runKey]profile.Stretch // see addStretches
 
 	strange bool // with an index: an address was not in it
 }
@@ -124,6 +125,9 @@ func (b *builder) group(c *current, th *threadEntry, extra int32) int32 {
 // add adds the current sample.
 func (b *builder) add(w *worker, f *frames, pos uint64, th *threadEntry) {
 	c := &w.cur
+	if b.l.o.Stretches && b.l.index == nil {
+		b.addStretches(w, f)
+	}
 	if b.l.o.Branches {
 		b.addBranches(w, f, th)
 		return

@@ -78,7 +78,7 @@ func (b *builder) extraOf(w *worker, f *frames, th *threadEntry, branch *perfdat
 		x.From = b.branchEnd(w, f, branch.From)
 		x.To = b.branchEnd(w, f, branch.To)
 		x.BranchFlags = branch.Flags
-		x.BranchCycles = uint16(branch.Flags >> branchCyclesShift & branchCyclesMask)
+		x.BranchCycles = cyclesOf(branch)
 	}
 	if x == noExtra {
 		return none

@@ -29,6 +29,9 @@ func (l *loader) merge(p *profile.Profile) {
 		if l.o.Runs {
 			mergeRuns(p, bs, locs)
 		}
+		if l.o.Stretches {
+			mergeStretches(p, bs, locs)
+		}
 		if l.recalls() {
 			l.takeRecall(locs)
 		}

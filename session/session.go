@@ -91,6 +91,9 @@ type Options struct {
 	// Runs fills Profile.Runs from branch stacks.
 	Runs bool
 
+	// Stretches fills Profile.Stretches from branch stacks with cycles.
+	Stretches bool
+
 	// Unwind, if set, gives the call frame information of an object, nil if it
 	// has none that can be trusted: the stacks of samples with a dump of the
 	// user stack are unwound by it. It is called once for each object, by many

@@ -160,6 +160,7 @@ func (c *annotateCmd) run(ctx context.Context) error {
 	for _, e := range in.Events() {
 		so.Runs = so.Runs || e.Attr.SampleType&perfdata.SampleBranchStack != 0
 	}
+	so.Stretches = so.Runs
 	if so.Filter, err = c.dropFilter(ctx, in.File); err != nil {
 		return err
 	}
@@ -242,6 +243,9 @@ type annotation struct {
 	codes   map[int32]*openCode
 	doc     annotate.Document
 
+	cycles *annotate.Cycles // of branch stacks, if timed
+	timed  bool
+
 	shown, failed int
 	lacking       map[*annotate.Function]bool
 	said          map[string]bool // notes and hints
@@ -282,8 +286,11 @@ func (r *annotation) columns() []column {
 				names = append(names, r.p.Events[e].Name)
 				grouped[e] = true
 			}
-			name := cmp.Or(g.Name, "anon group")
-			out = append(out, column{name + " { " + strings.Join(names, ", ") + " }", g.Members})
+			title := strings.Join(names, ", ")
+			if !g.Forced {
+				title = cmp.Or(g.Name, "anon group") + " { " + title + " }"
+			}
+			out = append(out, column{title, g.Members})
 		}
 	}
 	for i := range r.p.Events {
@@ -353,6 +360,12 @@ func (r *annotation) printColumn(ctx context.Context, col column, list []*annota
 		byObject[fn.Object] = append(byObject[fn.Object], fn)
 	}
 	page := r.page
+	if r.stdio2 || r.json {
+		if !r.timed {
+			r.timed, r.cycles = true, annotate.NewCycles(r.p)
+		}
+		page.Cycles = r.cycles
+	}
 	page.Events, page.Columns, page.Title = r.p.Events, col.events, col.title
 	header := r.header(col, list)
 	for _, fn := range take {
@@ -404,21 +417,32 @@ func (r *annotation) share(fn *annotate.Function, e int32) float64 {
 
 // header is the line above a listing of --stdio2, as perf has it.
 func (r *annotation) header(col column, list []*annotate.Function) string {
-	var samples uint64
-	for _, e := range col.events {
-		if r.symbol == "" {
-			samples += r.p.Events[e].Samples
-			continue
+	var samples, period uint64
+	add := func(e int32, c annotate.Count) {
+		if slices.Contains(col.events, e) {
+			samples += c.Samples
 		}
-		for _, fn := range list {
-			samples += fn.Total[e].Samples
+		if e == col.events[0] {
+			period += c.Period
 		}
 	}
-	var period uint64
-	if period = r.p.Events[col.events[0]].Period; r.symbol != "" {
-		period = 0
+	switch {
+	case r.symbol != "":
 		for _, fn := range list {
-			period += fn.Total[col.events[0]].Period
+			for e, c := range fn.Total {
+				add(int32(e), c)
+			}
+		}
+	case r.dsos != "":
+		for i := range r.p.Samples {
+			s := &r.p.Samples[i]
+			if o := r.p.Locations[s.Location].Object; o != profile.None && r.inDSOs(o) {
+				add(s.Event, annotate.Count{Samples: s.Count, Period: s.Period})
+			}
+		}
+	default:
+		for e := range r.p.Events {
+			add(int32(e), annotate.Count{Samples: r.p.Events[e].Samples, Period: r.p.Events[e].Period})
 		}
 	}
 	unit := " "
@@ -520,11 +544,7 @@ func (r *annotation) sayOnce(format string, args ...any) {
 func (r *annotation) wanted(ctx context.Context) []*annotate.Function {
 	all := annotate.Collect(r.p)
 	if r.dsos != "" {
-		dsos := strings.Split(r.dsos, ",")
-		all = slices.DeleteFunc(all, func(fn *annotate.Function) bool {
-			o := &r.p.Objects[fn.Object]
-			return !slices.Contains(dsos, o.Short) && !slices.Contains(dsos, o.Path)
-		})
+		all = slices.DeleteFunc(all, func(fn *annotate.Function) bool { return !r.inDSOs(fn.Object) })
 	}
 	if r.symbol == "" {
 		return all
@@ -539,6 +559,12 @@ func (r *annotation) wanted(ctx context.Context) []*annotate.Function {
 		list = r.aliased(ctx, all)
 	}
 	return list
+}
+
+// inDSOs reports whether --dsos names an object.
+func (r *annotation) inDSOs(object int32) bool {
+	o, dsos := &r.p.Objects[object], strings.Split(r.dsos, ",")
+	return slices.Contains(dsos, o.Short) || slices.Contains(dsos, o.Path)
 }
 
 // aliased returns the functions that have the wanted name among others.
