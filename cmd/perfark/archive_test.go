@@ -52,14 +52,14 @@ func newHost(t *testing.T) *host {
 	perftest.NeedTool(t, "gcc")
 	h := &host{t: t, dir: t.TempDir(), home: t.TempDir()}
 	t.Chdir(h.dir)
-	h.use(h.home)
+	t.Setenv("HOME", h.home)
 	t.Setenv("PERF_CONFIG", "/dev/null")
 	t.Setenv("PERF_BUILDID_DIR", "")
 	t.Setenv("SUDO_USER", "")
 	return h
 }
 
-// use makes home the home directory.
+// use makes home the home directory, until the test ends.
 func (h *host) use(home string) { os.Setenv("HOME", home) }
 
 // cc compiles a program under a name. Each gets an id of its own.

@@ -109,13 +109,13 @@ func TestIdentity(t *testing.T) {
 	}{
 		{
 			name:   "C01 of a mount namespace",
-			script: "exec unshare -m sh -c 'mount -t tmpfs none ns && cp spin ns/prog && exec ns/prog 100000000'",
+			script: "exec unshare -m sh -c 'mount -t tmpfs none ns && cp spin ns/prog && exec ns/prog 300000000'",
 			path:   "ns/prog",
 		},
 		{
 			name:   "C02 another program of that name",
 			flags:  "-a",
-			script: "cp other ns/prog; exec unshare -m sh -c 'mount -t tmpfs none ns && cp spin ns/prog && exec ns/prog 100000000'",
+			script: "cp other ns/prog; exec unshare -m sh -c 'mount -t tmpfs none ns && cp spin ns/prog && exec ns/prog 300000000'",
 			path:   "ns/prog",
 		},
 		{
