@@ -106,11 +106,27 @@ type Data struct {
 	// Timeline counts samples by time, in so many parts of the same length.
 	Timeline func(ctx context.Context, parts int) (*Timeline, error)
 
+	// Samples prints samples as perf script does: those of a selection.
+	Samples func(ctx context.Context, s Selection) (string, error)
+
+	Pages []Page // that are shown before the table
+
 	Info   func() (string, error)                    // the header of the recording
 	Doctor func(ctx context.Context) (string, error) // what is lost, and what helps
 
 	Close func() // called once, when nothing of it is shown any more
 }
+
+// A Selection says which samples are meant: those of all that is set in it.
+type Selection struct {
+	Symbol string // of the function that was sampled
+	Comm   string
+	DSO    string // short name
+	Event  string // name
+}
+
+// A Page is text under a title.
+type Page struct{ Name, Text string }
 
 // A Function says which function is meant: that of an object which begins at
 // an address, or if Object is profile.None the first of a name, or if that is

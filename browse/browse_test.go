@@ -76,11 +76,15 @@ func testProfile() *profile.Profile {
 }
 
 func testData(graph bool) *Data {
-	p := testProfile()
 	o := report.Options{Children: graph, Workers: 1, MaxStack: 127}
 	if graph {
 		o.Graph = report.Graph{Mode: report.GraphTree, Order: report.ByCaller, MinPercent: 0.5}
 	}
+	return testReport(o)
+}
+
+func testReport(o report.Options) *Data {
+	p := testProfile()
 	code := &Code{
 		Name: "hot", Object: "/usr/bin/app", Events: p.Events, Total: []annotate.Count{{Samples: 50, Period: 50000}, {}},
 		Sources: map[string][]string{"/src/app.c": {"int hot(int n)", "{", "\tfor (;;)", "\t\tn += 東京(n);", "}"}},
@@ -116,8 +120,9 @@ func testData(graph bool) *Data {
 			}
 			return t, nil
 		},
-		Info:   func() (string, error) { return "# hostname : " + hostile + "\n# arch : x86_64\n", nil },
-		Doctor: func(context.Context) (string, error) { return "loss: 2 samples\n\tnothing helps\n", nil },
+		Info:    func() (string, error) { return "# hostname : " + hostile + "\n# arch : x86_64\n", nil },
+		Samples: func(_ context.Context, s Selection) (string, error) { return fmt.Sprintf("%+v %s\n", s, hostile), nil },
+		Doctor:  func(context.Context) (string, error) { return "loss: 2 samples\n\tnothing helps\n", nil },
 	}
 }
 
@@ -242,6 +247,16 @@ func (d *driver) screen() string {
 	return b.String()
 }
 
+// with is a browser of the report with options.
+func with(o report.Options) Options {
+	return Options{Load: func(context.Context, Request, *Progress) (*Data, error) { return testReport(o), nil }}
+}
+
+var (
+	hierarchy = report.Options{Hierarchy: true, Graph: report.Graph{Mode: report.GraphTree, MinPercent: 0.5}, MaxStack: 127, Workers: 1}
+	group     = report.Options{Groups: []report.Group{{Members: []int32{0, 1}}}, Workers: 1}
+)
+
 // TestScreens compares screens with golden files: keys, and what is then there.
 func TestScreens(t *testing.T) {
 	tests := []struct {
@@ -292,6 +307,28 @@ func TestScreens(t *testing.T) {
 		{name: "timeline", keys: "T"},
 		{name: "timelinepart", keys: "T right right space pgdown"},
 		{name: "back", keys: "down a q"},
+		{name: "relative", keys: "down d F"},
+		{name: "kernel", keys: "k"},
+		{name: "nokernel", o: with(report.Options{Filter: report.Filter{DSOs: []string{"app"}}}), keys: "k"},
+		{name: "bare", keys: "H"},
+		{name: "events", keys: "M down"},
+		{name: "events2", keys: "M down enter"},
+		{name: "samples", keys: "down r"},
+		{name: "samplesof", keys: "down r enter"},
+		{name: "group", o: with(group), keys: "1"},
+		{name: "groupagain", o: with(group), keys: "1 0"},
+		{name: "hierarchy", o: with(hierarchy)},
+		{name: "hierarchyopen", o: with(hierarchy), keys: "+ down + down +"},
+		{name: "hierarchyall", o: with(hierarchy), keys: "E"},
+		{name: "hierarchybelow", o: with(hierarchy), keys: "e down down c"},
+		{name: "hierarchyclosed", o: with(hierarchy), keys: "E end C"},
+		{name: "hierarchyfilter", o: with(hierarchy), keys: "/ text:hot enter"},
+		{name: "hierarchydso", o: with(hierarchy), keys: "+ down d F"},
+		{name: "hierarchynone", o: with(hierarchy), keys: "d"},
+		{name: "hierarchylimit", o: with(hierarchy), keys: "E L text:10 enter"},
+		{name: "flat", o: with(report.Options{Graph: report.Graph{Mode: report.GraphFlat}, MaxStack: 127}), keys: "e"},
+		{name: "folded", o: with(report.Options{Graph: report.Graph{Mode: report.GraphFolded}, MaxStack: 127}), keys: "e"},
+		{name: "fractal", o: with(report.Options{Graph: report.Graph{Mode: report.GraphFractal, Order: report.ByCaller}, Children: true, MaxStack: 127}), keys: "e"},
 		{name: "files", o: Options{Files: func() []string { return []string{"other.data", hostile} }}, keys: "s"},
 	}
 	for _, tt := range tests {
@@ -463,7 +500,7 @@ func TestEmpty(t *testing.T) {
 }
 
 var allKeys = strings.Fields("up down left right pgup pgdown home end enter esc tab shift+tab backspace space f1 " +
-	"+ - e c E C / n N d t L V P m a b f T s ! i y w ? h H j J k l o p g G 0 x 5 東")
+	"+ - e c E C / n N d t k S F H r M 0 1 9 L V P m a b f T s ! i y w ? h H j J k l o p g G 0 x 5 東")
 
 // act presses a key or changes the size of the screen, by two bytes.
 func (d *driver) act(a, b byte) {
@@ -489,9 +526,18 @@ func FuzzKeys(f *testing.F) {
 
 // TestRandomKeys is FuzzKeys for some numbers.
 func TestRandomKeys(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range uint64(16) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		d := newDriver(t, Options{ASCII: seed%2 == 0, NoColor: seed%3 == 0, Files: func() []string { return []string{"x"} }}, 80, 24)
+		o := Options{}
+		switch seed % 4 {
+		case 0:
+			o = with(hierarchy)
+		case 1:
+			o = with(group)
+		}
+		o.ASCII, o.NoColor = seed%2 == 0, seed%3 == 0
+		o.Files = func() []string { return []string{"x"} }
+		d := newDriver(t, o, 80, 24)
 		for range 150 {
 			d.act(byte(r.Uint32()), byte(r.Uint32()))
 		}

@@ -30,14 +30,15 @@ type Model struct {
 	cancel   context.CancelFunc
 	event    int // index into data.Tables
 
-	panes   []pane
-	prompt  *prompt
-	message string // in the last line until the next key
-	search  string // what was looked for last
-	code    codeOptions
-	verbose bool            // the other way than data.Page has it
-	lines   []*report.Lines // by event, as verbose says
-	trees   *sync.Mutex     // of the tables
+	panes    []pane
+	prompt   *prompt
+	message  string // in the last line until the next key
+	search   string // what was looked for last
+	code     codeOptions
+	verbose  bool        // the other way than data.Page has it
+	relative bool        // percentages are of what filters leave
+	views    []*listing  // of the tables, as they are at first
+	trees    *sync.Mutex // of the tables
 
 	tree   *callTree // of event treeOf; nil if it was not made
 	treeOf int
@@ -73,7 +74,8 @@ type loadedMsg struct {
 	request  Request
 	progress *Progress
 	data     *Data
-	lines    []*report.Lines // of data.Tables
+	views    []*listing // of data.Tables
+	trees    *sync.Mutex
 	err      error
 }
 
@@ -113,8 +115,9 @@ func (m *Model) load(r Request) tea.Cmd {
 		d, err := m.o.Load(ctx, r, p)
 		msg := loadedMsg{request: r, progress: p, data: d, err: err}
 		if err == nil {
+			msg.trees = &sync.Mutex{}
 			for _, t := range d.Tables {
-				msg.lines = append(msg.lines, report.NewLines(t, d.Page))
+				msg.views = append(msg.views, newListing(ctx, t, d.Page, looks{}, msg.trees))
 			}
 		}
 		return msg
@@ -190,16 +193,21 @@ func (m *Model) loaded(msg loadedMsg) tea.Cmd {
 	}
 	first := m.data == nil
 	m.data, m.request = msg.data, msg.request
-	m.trees = &sync.Mutex{}
+	m.trees, m.views = msg.trees, msg.views
 	m.tree = nil
-	m.lines, m.verbose = msg.lines, false
-	m.panes, m.event = nil, min(m.event, max(len(m.data.Tables)-1, 0))
-	m.panes = []pane{m.newRows()}
-	if first && m.o.Code && m.data.Code != nil {
-		f := Function{Object: -1, Symbol: m.o.Symbol}
-		return m.openCode(f)
+	m.verbose = false
+	m.event = min(m.event, max(len(m.data.Tables)-1, 0))
+	p, cmd := m.newRows()
+	m.panes = []pane{p}
+	if first {
+		for i := len(m.data.Pages) - 1; i >= 0; i-- {
+			cmd = tea.Batch(cmd, m.push(&textPane{name: m.data.Pages[i].Name, text: safe(m.data.Pages[i].Text)}))
+		}
 	}
-	return m.settle()
+	if first && m.o.Code && m.data.Code != nil {
+		return tea.Batch(cmd, m.openCode(Function{Object: -1, Symbol: m.o.Symbol}))
+	}
+	return tea.Batch(cmd, m.settle())
 }
 
 func (m *Model) settle() tea.Cmd {

@@ -18,12 +18,14 @@ import (
 // trees of their callers. A place in it is a row and a line of its tree, not a
 // number of lines: how high all rows are is never needed.
 type rowsPane struct {
-	t       *report.Table
-	l       *report.Lines
+	*listing
+	looks
 	heads   []report.Heading
 	visible []int32 // rows of t; nil: all
-	filters []rowFilter
-	filtering,
+	folds   []uint8 // by row of a hierarchy: opened or closed by a key; 0 if by none
+	bare    bool    // no titles of columns
+	others  int     // how often rows became others
+	looking,
 	searching int // numbers of the last ones begun
 
 	at, top place
@@ -46,6 +48,7 @@ type entry struct {
 	ready bool
 	deep  bool // all branches are open
 	tree  []*report.Branch
+	sum   uint64                  // the period of the row
 	fold  map[*report.Branch]bool // open or closed by a key
 	lines []treeLine
 }
@@ -56,7 +59,9 @@ type treeLine struct {
 	sign   byte // '+' or '-'; ' ' where nothing follows
 	branch *report.Branch
 	frame  *report.Frame
-	first  bool // of its branch: it has the share
+	first  bool   // of its branch
+	share  bool   // the share is shown
+	whole  uint64 // what it is of
 }
 
 // mostOpen is how many trees are kept that no key opened one by one.
@@ -67,56 +72,54 @@ const maxDepth = 500
 
 // A rowFilter leaves rows out.
 type rowFilter struct {
-	kind string // "DSO", "thread", "symbol", "limit"
-	text string
-	min  float64
+	kind    string // "DSO", "kernel", "thread", "socket", "symbol", "limit"
+	text    string
+	min     float64
+	tid     int32   // of the thread, -1 for any; the number of the socket
+	objects []int32 // of the kernel
 }
 
 func (f *rowFilter) String() string { return f.kind + ": " + escape.Name(f.text) }
 
-// newRows shows the table of the event that m.event says.
-func (m *Model) newRows() *rowsPane {
-	p := &rowsPane{t: m.table(), entries: map[int]*entry{}}
-	if p.t == nil {
-		return p
-	}
-	p.layout(m)
-	p.height = m.h
-	if m.data.Page.PercentLimit > 0 {
-		n := m.data.Page.PercentLimit
-		p.filters = append(p.filters, rowFilter{"limit", fmt.Sprint(n), n})
-		p.visible = p.sift(m.jobs.ctx, p.filters)
-	}
-	return p
+// is reports whether two filters leave the same rows.
+func (f *rowFilter) is(g rowFilter) bool {
+	return f.kind == g.kind && f.text == g.text && f.min == g.min && f.tid == g.tid
 }
 
-func (p *rowsPane) layout(m *Model) {
-	p.l = m.lines[m.event]
-	p.heads = p.l.Headings()
+// newRows shows the table of the event that m.event says.
+func (m *Model) newRows() (*rowsPane, tea.Cmd) {
+	p := &rowsPane{listing: &listing{}, entries: map[int]*entry{}, height: m.h}
+	if m.table() == nil {
+		return p, nil
+	}
+	v := *m.views[m.event]
+	k := looks{}
+	if n := m.data.Page.PercentLimit; n > 0 {
+		k.filters = append(k.filters, rowFilter{kind: "limit", text: fmt.Sprint(n), min: n})
+		v.kept = sift(m.jobs.ctx, v.base, k.filters)
+	}
+	if v.levels != nil {
+		p.folds = make([]uint8, len(v.levels.Depth))
+	}
+	p.show(&v, k)
+	if m.verbose || m.relative {
+		k.verbose, k.relative = m.verbose, m.relative
+		return p, p.again(m, k)
+	}
+	return p, nil
 }
 
 // turnVerbose shows more of each row, or less: how wide columns then are is
 // found out beside the screen.
 func (m *Model) turnVerbose() tea.Cmd {
-	d, verbose := m.data, !m.verbose
-	return m.jobs.start(func(context.Context) tea.Msg {
-		o := d.Page
-		o.Verbose = o.Verbose != verbose
-		var lines []*report.Lines
-		for _, t := range d.Tables {
-			lines = append(lines, report.NewLines(t, o))
-		}
-		return callMsg(func(m *Model) tea.Cmd {
-			if m.data != d {
-				return nil
-			}
-			m.verbose, m.lines = verbose, lines
-			if p, ok := m.panes[0].(*rowsPane); ok && p.t != nil {
-				p.layout(m)
-			}
-			return nil
-		})
-	})
+	m.verbose = !m.verbose
+	p, ok := m.panes[0].(*rowsPane)
+	if !ok {
+		return nil
+	}
+	k := p.looks
+	k.verbose, k.relative = m.verbose, m.relative
+	return p.again(m, k)
 }
 
 // rows returns how many rows are shown.
@@ -138,13 +141,19 @@ func (p *rowsPane) row(i int) int {
 	return i
 }
 
-// trees reports whether rows have call trees.
-func (p *rowsPane) trees() bool { return p.t != nil && p.t.Graph().Mode != report.GraphNone }
+// graph reports whether rows have call trees.
+func (p *rowsPane) graph() bool { return p.t != nil && p.t.Graph().Mode != report.GraphNone }
+
+// opens reports whether rows can be opened.
+func (p *rowsPane) opens() bool { return p.graph() || p.t != nil && p.levels != nil }
 
 // entry returns what is shown below a row of the table; nil for nothing.
 func (p *rowsPane) entry(row int) *entry {
+	if !p.graph() || p.level(row) {
+		return nil
+	}
 	e := p.entries[row]
-	if e == nil && p.all {
+	if e == nil && (p.folds != nil && p.opened(row) || p.folds == nil && p.all) {
 		e = &entry{open: true, deep: true}
 		p.entries[row] = e
 		p.order = append(p.order, row)
@@ -224,6 +233,10 @@ func (p *rowsPane) fit() {
 		return
 	}
 	p.at, p.top = clamp(p.at), clamp(p.top)
+	n := p.rows()
+	if last := p.step(place{n - 1, p.size(n-1) - 1}, -max(p.height-1, 0)); last.before(p.top) {
+		p.top = last // no empty lines at the end
+	}
 	first := p.step(p.at, -max(p.height-1, 0))
 	switch {
 	case p.at.before(p.top):
@@ -243,6 +256,9 @@ func (p *rowsPane) title(m *Model) string {
 		s = "events"
 	}
 	s = fmt.Sprintf("Samples: %s of %s '%s', Event count (approx.): %d", report.Short(t.Samples), s, escape.Name(t.Title()), t.Period)
+	for i := range p.filters {
+		s += p.filters[i].title()
+	}
 	if m.request.Times != "" {
 		s += ", Time: " + escape.Name(m.request.Times)
 	}
@@ -259,16 +275,20 @@ func (p *rowsPane) filtered() string {
 }
 
 func (p *rowsPane) heading(m *Model) string {
-	if p.t == nil {
+	if p.t == nil || p.bare {
 		return ""
 	}
 	s := strings.Repeat(" ", p.margin())
-	for i, h := range p.heads {
+	columns := p.columns()
+	for i, h := range columns {
 		if p.hidden(i) {
 			continue
 		}
 		if i > 0 {
 			s += "  "
+		}
+		if i == len(columns)-1 {
+			s += p.indent()
 		}
 		if w := p.column(m, i); h.Right {
 			s += padLeft(h.Text, w)
@@ -285,8 +305,16 @@ func (p *rowsPane) heading(m *Model) string {
 // hidden reports whether all rows have the same in a column, as a filter wants
 // it. The last one stays.
 func (p *rowsPane) hidden(i int) bool {
-	kind := map[report.Key]string{report.DSO: "DSO", report.Comm: "thread"}[p.heads[i].Key]
-	return kind != "" && i < len(p.heads)-1 && p.filteredBy(kind)
+	if p.levels != nil || i == len(p.heads)-1 {
+		return false
+	}
+	switch p.heads[i].Key {
+	case report.DSO:
+		return p.filteredBy("DSO") || p.filteredBy("kernel")
+	case report.Comm:
+		return p.filteredBy("thread")
+	}
+	return false
 }
 
 func (p *rowsPane) filteredBy(kind string) bool {
@@ -297,6 +325,9 @@ func (p *rowsPane) filteredBy(kind string) bool {
 // the last do without the ends of long names, until the view is moved to the
 // right.
 func (p *rowsPane) column(m *Model, i int) int {
+	if p.levels != nil {
+		return p.columns()[i].Width
+	}
 	h := &p.heads[i]
 	all := p.margin()
 	for j := range p.heads {
@@ -312,7 +343,7 @@ func (p *rowsPane) column(m *Model, i int) int {
 
 // margin is how many columns the sign of a row takes.
 func (p *rowsPane) margin() int {
-	if p.trees() {
+	if p.opens() {
 		return 2
 	}
 	return 0
@@ -358,19 +389,16 @@ func (p *rowsPane) line(m *Model, at place, selected bool) string {
 		return p.treeText(m, row, at.sub-1)
 	}
 	var b strings.Builder
-	if p.trees() {
-		sign := "+ "
-		if e := p.entry(row); e != nil {
-			sign = "- "
-			if e.ready && len(e.lines) == 0 {
-				sign = "  "
-			}
-		}
-		b.WriteString(sign)
+	if p.levels != nil {
+		b.WriteString(strings.Repeat(" ", levelIndent*p.levels.Depth[row]))
+	}
+	if p.opens() {
+		b.WriteString(p.sign(row))
 	}
 	color := heat(p.t.Share(row))
-	for i, cell := range p.l.Row(row) {
-		h := &p.heads[i]
+	columns := p.columns()
+	for i, cell := range p.cells(row) {
+		h := &columns[i]
 		if p.hidden(i) {
 			continue
 		}
@@ -385,7 +413,8 @@ func (p *rowsPane) line(m *Model, at place, selected bool) string {
 			} else {
 				b.WriteString(m.colored(color, cell))
 			}
-		case i == len(p.heads)-1:
+		case i == len(columns)-1:
+			b.WriteString(p.indent())
 			b.WriteString(cell)
 		default:
 			w := p.column(m, i)
@@ -395,6 +424,26 @@ func (p *rowsPane) line(m *Model, at place, selected bool) string {
 	return b.String()
 }
 
+// sign says whether a row is open, and whether anything is below it.
+func (p *rowsPane) sign(row int) string {
+	if p.level(row) {
+		if p.opened(row) {
+			return "- "
+		}
+		return "+ "
+	}
+	if !p.graph() {
+		return "  "
+	}
+	if e := p.entries[row]; e != nil && e.ready && len(e.lines) == 0 && len(e.tree) == 0 {
+		return "  "
+	}
+	if p.entry(row) != nil {
+		return "- "
+	}
+	return "+ "
+}
+
 // treeText is a line of a call tree.
 func (p *rowsPane) treeText(m *Model, row, n int) string {
 	e := p.entries[row]
@@ -402,53 +451,81 @@ func (p *rowsPane) treeText(m *Model, row, n int) string {
 		return "     opening " + m.marks.dots
 	}
 	x := &e.lines[n]
-	s := strings.Repeat(" ", 3+3*x.depth) + string(rune(x.sign)) + " "
-	if x.first {
-		g := p.t.Graph()
-		total := p.t.Totals[0].Period
-		share := g.Text(x.branch.Total, total)
+	depth := x.depth
+	if p.levels != nil {
+		depth += p.levels.Depth[row]
+	}
+	s := strings.Repeat(" ", 3+3*depth) + string(rune(x.sign)) + " "
+	g := p.t.Graph()
+	switch {
+	case x.share:
 		v := 0.0
-		if total > 0 {
-			v = 100 * float64(x.branch.Total.Period) / float64(total)
+		if x.whole > 0 {
+			v = 100 * float64(x.branch.Total.Period) / float64(x.whole)
 		}
-		s += m.colored(heat(v), share) + " "
-	} else {
+		s += m.colored(heat(v), g.Text(x.branch.Total, x.whole)) + " "
+	case !x.first:
 		s += "   "
 	}
-	return s + x.frame.Text()
+	text := x.frame.Text()
+	if g.Mode == report.GraphFolded {
+		for i := range x.branch.Frames[1:] {
+			text += ";" + x.branch.Frames[i+1].Text()
+		}
+	}
+	if p.verbose != m.data.Page.Verbose && x.frame.Object >= 0 {
+		text += " " + escape.Name(p.t.ObjectName(x.frame.Object))
+	}
+	return s + text
 }
 
-// build makes the lines of a tree.
-func (e *entry) build() {
+// build makes the lines of a tree of a table.
+func (e *entry) build(t *report.Table) {
 	e.lines = e.lines[:0]
-	var add func(list []*report.Branch, depth int)
-	add = func(list []*report.Branch, depth int) {
+	g := t.Graph()
+	fractal := g.Mode == report.GraphFractal
+	var add func(list []*report.Branch, depth int, whole, up uint64)
+	add = func(list []*report.Branch, depth int, whole, up uint64) {
 		for _, br := range list {
 			open, given := e.fold[br]
 			if !given {
 				open = e.deep || depth == 0 && len(e.tree) == 1
 			}
+			frames := br.Frames
+			if g.Mode == report.GraphFolded {
+				frames = frames[:min(len(frames), 1)]
+			}
 			sign := byte(' ')
 			switch {
-			case len(br.Sub)+len(br.Frames) <= 1:
+			case len(br.Sub)+len(frames) <= 1:
 			case open:
 				sign = '-'
 			default:
 				sign = '+'
 			}
-			for i := range br.Frames {
+			// As in perf, a branch that is all there is has no share.
+			share := len(list) > 1 || br.Total.Period != up
+			for i := range frames {
 				if i > 0 && !open {
 					break
 				}
-				e.lines = append(e.lines, treeLine{min(depth, maxDepth), sign, br, &br.Frames[i], i == 0})
+				e.lines = append(e.lines, treeLine{min(depth, maxDepth), sign, br, &frames[i], i == 0, i == 0 && share, whole})
 				sign = ' '
 			}
 			if open && depth < maxDepth {
-				add(br.Sub, depth+1)
+				sub := whole
+				if fractal {
+					sub = br.Total.Period - br.Self.Period
+				}
+				add(br.Sub, depth+1, sub, br.Total.Period)
 			}
 		}
 	}
-	add(e.tree, 0)
+	whole := t.Totals[0].Period
+	if fractal {
+		whole = e.sum
+	}
+	add(e.tree, 0, whole, e.sum)
 }
 
 // ahead is for how many screens trees are made at a time: those of many rows
@@ -457,7 +534,7 @@ const ahead = 8
 
 // settle begins to make the trees that are to be on the screen.
 func (p *rowsPane) settle(m *Model) tea.Cmd {
-	if !p.trees() || p.rows() == 0 || p.makes {
+	if !p.graph() || p.rows() == 0 || p.makes {
 		return nil
 	}
 	p.fit()
@@ -474,7 +551,7 @@ func (p *rowsPane) settle(m *Model) tea.Cmd {
 		return nil
 	}
 	p.makes = true
-	t, lock := p.t, m.trees
+	v, others, lock := p.listing, p.others, m.trees
 	return m.jobs.start(func(context.Context) tea.Msg {
 		trees := make([][]*report.Branch, 0, len(want))
 		lock.Lock()
@@ -484,15 +561,23 @@ func (p *rowsPane) settle(m *Model) tea.Cmd {
 			for i+n < len(want) && want[i+n] == want[i]+n {
 				n++
 			}
-			trees = append(trees, t.Trees(want[i], n)...)
+			trees = append(trees, v.trees(want[i], n)...)
 			i += n
 		}
 		return callMsg(func(m *Model) tea.Cmd {
 			p.makes = false
+			if others != p.others {
+				return m.settle() // rows are others now
+			}
 			for i, row := range want {
 				if e := p.entries[row]; e != nil && !e.ready {
 					e.tree, e.ready = trees[i], true
-					e.build()
+					r := p.t.Row(row)
+					e.sum = r.Counts[0].Period
+					if r.Children != nil {
+						e.sum = r.Children[0].Period
+					}
+					e.build(p.base)
 				}
 			}
 			return m.settle()
@@ -502,10 +587,20 @@ func (p *rowsPane) settle(m *Model) tea.Cmd {
 
 // set opens or closes the row of the selected line, or the branch.
 func (p *rowsPane) set(whole, deep bool) {
-	if !p.trees() || p.rows() == 0 {
+	if !p.opens() || p.rows() == 0 {
 		return
 	}
 	row := p.row(p.at.row)
+	if p.level(row) {
+		p.turnLevel(row, !p.opened(row), deep)
+		return
+	}
+	if !p.graph() {
+		return
+	}
+	if p.entry(row) == nil && p.entries[row] == nil && p.folds != nil {
+		p.folds[row] = 0
+	}
 	e := p.entries[row]
 	if e == nil {
 		e = &entry{}
@@ -525,7 +620,7 @@ func (p *rowsPane) set(whole, deep bool) {
 		}
 		e.fold[x.branch] = !open
 		branch := x.branch
-		e.build()
+		e.build(p.base)
 		for i := range e.lines { // back to where the branch begins
 			if e.lines[i].branch == branch {
 				p.at.sub = i + 1
@@ -540,7 +635,7 @@ func (p *rowsPane) set(whole, deep bool) {
 		p.at.sub = 0
 	}
 	if e.ready {
-		e.build()
+		e.build(p.base)
 	}
 }
 
@@ -548,9 +643,9 @@ func (p *rowsPane) key(m *Model, k string) (tea.Cmd, bool) {
 	n := p.rows()
 	page := max(p.height-1, 1)
 	switch k {
-	case "up", "k":
+	case "up":
 		p.at = p.step(p.at, -1)
-	case "down", "j":
+	case "down":
 		p.at = p.step(p.at, 1)
 	case "pgup", "ctrl+b":
 		p.at, p.top = p.step(p.at, -page), p.step(p.top, -page)
@@ -576,21 +671,30 @@ func (p *rowsPane) key(m *Model, k string) (tea.Cmd, bool) {
 	case "e":
 		p.set(true, true)
 	case "c":
-		if n > 0 {
-			if e := p.entry(p.row(p.at.row)); e != nil {
+		switch row := 0; {
+		case n == 0:
+		case p.level(p.row(p.at.row)):
+			row = p.row(p.at.row)
+			p.turnLevel(row, false, true)
+		default:
+			row = p.row(p.at.row)
+			if e := p.entry(row); e != nil {
 				e.open, e.own, p.at.sub = false, true, 0
 			}
 		}
 	case "E", "C":
 		p.all = k == "E"
 		p.entries, p.order = map[int]*entry{}, nil
+		p.others++
 		p.at.sub = 0
+		clear(p.folds)
+		p.unfold()
 	case "tab", "shift+tab":
 		return p.turn(m, map[string]int{"tab": 1, "shift+tab": -1}[k]), true
 	case "/":
 		m.ask("show only symbols with (none for all): ", func(m *Model, text string) tea.Cmd {
 			m.search = text
-			return p.filter(m, rowFilter{"symbol", text, 0}, text != "")
+			return p.filter(m, rowFilter{kind: "symbol", text: text}, text != "")
 		})
 	case "n", "N":
 		return p.find(m, map[string]int{"n": 1, "N": -1}[k]), true
@@ -598,6 +702,25 @@ func (p *rowsPane) key(m *Model, k string) (tea.Cmd, bool) {
 		return p.zoom(m, "DSO"), true
 	case "t":
 		return p.zoom(m, "thread"), true
+	case "k":
+		return p.zoom(m, "kernel"), true
+	case "S":
+		return p.zoom(m, "socket"), true
+	case "F":
+		m.relative = !m.relative
+		m.message = "percentages of all samples"
+		if m.relative {
+			m.message = "percentages of what filters leave"
+		}
+		return p.turnRelative(m), true
+	case "H":
+		p.bare = !p.bare
+	case "0", "1", "2", "3", "4", "5", "6", "7", "8", "9":
+		return p.sortBy(m, int(k[0]-'0')), true
+	case "r":
+		return p.scripts(m), true
+	case "M":
+		return m.openEvents(), true
 	case "L":
 		m.ask("leave out rows below this percentage: ", func(m *Model, text string) tea.Cmd {
 			var v float64
@@ -605,7 +728,7 @@ func (p *rowsPane) key(m *Model, k string) (tea.Cmd, bool) {
 				m.message = "not a percentage: " + escape.Name(text)
 				return nil
 			}
-			return p.filter(m, rowFilter{"limit", text, v}, v > 0)
+			return p.filter(m, rowFilter{kind: "limit", text: text, min: v}, v > 0)
 		})
 	case "V":
 		return m.turnVerbose(), true
@@ -613,13 +736,16 @@ func (p *rowsPane) key(m *Model, k string) (tea.Cmd, bool) {
 		if p.t == nil {
 			break
 		}
-		t, o, lock := p.t, m.data.Page, m.trees
-		o.Color = false
-		o.Verbose = o.Verbose != m.verbose
+		v, o, lock := p.listing, m.data.Page, m.trees
+		o.Color, o.PercentLimit = false, 0
+		o.Verbose = o.Verbose != p.verbose
+		for i := range p.filters {
+			o.PercentLimit = max(o.PercentLimit, p.filters[i].min)
+		}
 		return m.saveAs("perf.hist.*", func(w io.Writer) error {
 			lock.Lock()
 			defer lock.Unlock()
-			return report.WritePage(w, []*report.Table{t}, o)
+			return report.WritePage(w, []*report.Table{v.base.Only(v.kept)}, o)
 		}), true
 	case "enter", "m":
 		return p.menu(m), true
@@ -673,12 +799,59 @@ func (p *rowsPane) turn(m *Model, by int) tea.Cmd {
 		m.message = "there is one event"
 		return nil
 	}
-	m.event = (m.event + by + n) % n
-	m.panes = []pane{m.newRows()}
-	return nil
+	return m.showEvent((m.event + by + n) % n)
 }
 
-// zoom shows only what is of one DSO or thread, or again all.
+func (m *Model) showEvent(n int) tea.Cmd {
+	m.event = n
+	p, cmd := m.newRows()
+	m.panes = []pane{p}
+	return cmd
+}
+
+// openEvents asks which event is to be shown.
+func (m *Model) openEvents() tea.Cmd {
+	if len(m.data.Tables) < 2 {
+		m.message = "there is one event"
+		return nil
+	}
+	p := &menu{name: "events, and how many samples they have"}
+	for i, t := range m.data.Tables {
+		p.items = append(p.items, item{fmt.Sprintf("%6s %s", report.Short(t.Samples), escape.Name(t.Title())),
+			func(m *Model) tea.Cmd { return m.showEvent(i) }})
+	}
+	p.at = m.event
+	return m.push(p)
+}
+
+// turnRelative has percentages be of all samples, or of those that filters
+// leave, as m.relative says.
+func (p *rowsPane) turnRelative(m *Model) tea.Cmd {
+	k := p.looks
+	k.relative = m.relative
+	return p.again(m, k)
+}
+
+// sortBy orders rows by a member of a group of events.
+func (p *rowsPane) sortBy(m *Model, member int) tea.Cmd {
+	switch {
+	case p.t == nil:
+		return nil
+	case len(p.t.Totals) < 2:
+		m.message = "the event is in no group"
+		return nil
+	case member >= len(p.t.Totals):
+		m.message = fmt.Sprintf("the group has %d events, from 0 on", len(p.t.Totals))
+		return nil
+	}
+	m.message = "sorted by " + escape.Name(p.t.Events[member])
+	k := p.looks
+	k.sort = member
+	return p.again(m, k)
+}
+
+// zoom shows only what is of one DSO, thread or socket, or of the kernel, or
+// again all.
 func (p *rowsPane) zoom(m *Model, kind string) tea.Cmd {
 	if p.filteredBy(kind) {
 		return p.filter(m, rowFilter{kind: kind}, false)
@@ -686,15 +859,32 @@ func (p *rowsPane) zoom(m *Model, kind string) tea.Cmd {
 	if p.rows() == 0 {
 		return nil
 	}
-	r := p.t.Row(p.row(p.at.row))
-	switch {
-	case kind == "DSO" && !p.t.Has(report.DSO), kind == "thread" && !p.t.Has(report.Comm):
-		m.message = "rows have no " + kind + ": see --sort"
-		return nil
-	case kind == "DSO":
-		return p.filter(m, rowFilter{"DSO", r.DSO, 0}, true)
+	row := p.row(p.at.row)
+	r := p.t.Row(row)
+	f := rowFilter{kind: kind, tid: -1}
+	ok := true
+	switch kind {
+	case "DSO":
+		f.text, ok = r.DSO, p.has(row, report.DSO)
+	case "kernel":
+		if f.objects = m.kernelObjects(); len(f.objects) == 0 {
+			m.message = "there is no kernel in the recording"
+			return nil
+		}
+		f.text, ok = p.t.ObjectName(f.objects[0]), p.base.Has(report.DSO)
+	case "thread":
+		f.text, ok = r.Comm, p.has(row, report.Comm) || p.has(row, report.PID) || p.has(row, report.TID)
+		if p.has(row, report.PID) || p.has(row, report.TID) {
+			f.tid = r.TID
+		}
+	case "socket":
+		f.text, f.tid, ok = fmt.Sprint(r.Socket), r.Socket, p.has(row, report.Socket) && r.Socket >= 0
 	}
-	return p.filter(m, rowFilter{"thread", r.Comm, 0}, true)
+	if !ok {
+		m.message = "the row has no " + kind + ": see --sort"
+		return nil
+	}
+	return p.filter(m, f, true)
 }
 
 // filter adds a filter in place of the one of its kind, or takes that off.
@@ -708,66 +898,9 @@ func (p *rowsPane) filter(m *Model, f rowFilter, on bool) tea.Cmd {
 
 // apply looks beside the screen which rows filters leave.
 func (p *rowsPane) apply(m *Model, filters []rowFilter) tea.Cmd {
-	if p.t == nil {
-		return nil
-	}
-	p.filtering++
-	number := p.filtering
-	return m.jobs.start(func(ctx context.Context) tea.Msg {
-		visible := p.sift(ctx, filters)
-		return callMsg(func(m *Model) tea.Cmd {
-			if number != p.filtering {
-				return nil
-			}
-			was := -1
-			if p.rows() > 0 {
-				was = p.row(p.at.row)
-			}
-			p.filters, p.visible = filters, visible
-			p.at, p.top = place{}, place{}
-			if visible == nil {
-				p.at.row = max(was, 0)
-			} else if i := slices.Index(visible, int32(was)); i >= 0 {
-				p.at.row = i
-			}
-			p.fit()
-			return m.settle()
-		})
-	})
-}
-
-// sift returns which rows filters leave; nil for all.
-func (p *rowsPane) sift(ctx context.Context, filters []rowFilter) []int32 {
-	if len(filters) == 0 {
-		return nil
-	}
-	out := []int32{}
-	for i := range p.t.Len() {
-		if i%checked == 0 && ctx.Err() != nil {
-			break
-		}
-		var r report.Row
-		if slices.ContainsFunc(filters, func(f rowFilter) bool { return f.kind != "limit" }) {
-			r = p.t.Row(i)
-		}
-		keep := true
-		for _, f := range filters {
-			switch f.kind {
-			case "DSO":
-				keep = keep && r.DSO == f.text
-			case "thread":
-				keep = keep && r.Comm == f.text
-			case "symbol":
-				keep = keep && strings.Contains(r.SymbolText(), f.text)
-			case "limit":
-				keep = keep && p.t.Share(i) >= f.min
-			}
-		}
-		if keep {
-			out = append(out, int32(i))
-		}
-	}
-	return out
+	k := p.looks
+	k.filters = filters
+	return p.again(m, k)
 }
 
 // find goes to the next row whose symbol has what was looked for in it.
@@ -778,7 +911,7 @@ func (p *rowsPane) find(m *Model, step int) tea.Cmd {
 		return nil
 	}
 	p.searching++
-	number, want, from, visible, t := p.searching, m.search, p.at.row, p.visible, p.t
+	number, want, from, visible, t, lines := p.searching, m.search, p.at.row, p.visible, p.t, *p
 	return m.jobs.start(func(ctx context.Context) tea.Msg {
 		found := -1
 		for i := 1; i <= n && found < 0 && (i%checked > 0 || ctx.Err() == nil); i++ {
@@ -787,8 +920,14 @@ func (p *rowsPane) find(m *Model, step int) tea.Cmd {
 			if visible != nil {
 				row = int(visible[at])
 			}
-			r := t.Row(row)
-			if strings.Contains(r.SymbolText(), want) {
+			text := ""
+			if lines.level(row) {
+				text = strings.Join(lines.cells(row), " ")
+			} else {
+				r := t.Row(row)
+				text = r.SymbolText()
+			}
+			if strings.Contains(text, want) {
 				found = at
 			}
 		}
@@ -818,7 +957,7 @@ func (p *rowsPane) selected() (f Function, ok bool) {
 		return Function{Object: x.Object, Start: noStart, Symbol: x.Name}, x.Name != ""
 	}
 	r := p.t.Row(row)
-	return Function{Object: r.Object, Start: r.Addr, Symbol: r.Symbol}, r.Symbol != "" && p.t.Has(report.Symbol)
+	return Function{Object: r.Object, Start: r.Addr, Symbol: r.Symbol}, r.Symbol != "" && p.has(row, report.Symbol)
 }
 
 func (p *rowsPane) symbol() string {
@@ -847,7 +986,8 @@ func (p *rowsPane) menu(m *Model) tea.Cmd {
 	if p.rows() == 0 {
 		return nil
 	}
-	r := p.t.Row(p.row(p.at.row))
+	row := p.row(p.at.row)
+	r := p.t.Row(row)
 	var items []item
 	add := func(text, k string) {
 		items = append(items, item{text, func(m *Model) tea.Cmd { cmd, _ := p.key(m, k); return cmd }})
@@ -861,16 +1001,22 @@ func (p *rowsPane) menu(m *Model) tea.Cmd {
 	switch {
 	case p.filteredBy("thread"):
 		add("Zoom out of the thread", "t")
-	case p.t.Has(report.Comm):
+	case p.has(row, report.Comm):
 		add("Zoom into thread "+escape.Name(r.Comm), "t")
 	}
 	switch {
 	case p.filteredBy("DSO"):
 		add("Zoom out of the DSO", "d")
-	case p.t.Has(report.DSO):
-		add("Zoom into DSO "+escape.Name(r.DSO), "d")
+	case p.has(row, report.DSO):
+		add("Zoom into DSO "+escape.Name(r.DSO)+" (k: the kernel)", "d")
 	}
-	if p.trees() {
+	switch {
+	case p.filteredBy("socket"):
+		add("Zoom out of the processor socket", "S")
+	case p.has(row, report.Socket) && r.Socket >= 0:
+		add(fmt.Sprintf("Zoom into processor socket %d", r.Socket), "S")
+	}
+	if p.opens() {
 		add("Expand or collapse the call chain (one level)", "+")
 		add("Expand or collapse the call chain (all of it)", "e")
 	}
@@ -878,6 +1024,12 @@ func (p *rowsPane) menu(m *Model) tea.Cmd {
 	add("Flame graph", "f")
 	if m.data.Timeline != nil {
 		add("Select a part of the time", "T")
+	}
+	if m.data.Samples != nil {
+		add("Show individual samples", "r")
+	}
+	if len(m.data.Tables) > 1 {
+		add("Show another event", "M")
 	}
 	add("Print the table to a file", "P")
 	if m.o.Files != nil {
@@ -912,7 +1064,7 @@ func (p *rowsPane) origin(m *Model, r report.Row) pane {
 
 func (p *rowsPane) status(m *Model) string {
 	if p.rows() == 0 {
-		return "? keys  q leaves"
+		return "h keys  q leaves"
 	}
 	s := fmt.Sprintf("row %d of %d  %.2f%%", p.at.row+1, p.rows(), p.t.Share(p.row(p.at.row)))
 	if f := p.filtered(); f != "" {
@@ -921,7 +1073,7 @@ func (p *rowsPane) status(m *Model) string {
 	if n := len(m.data.Tables); n > 1 {
 		s += fmt.Sprintf("  event %d of %d (Tab)", m.event+1, n)
 	}
-	return s + "  Enter menu  a code  ? keys  q leaves"
+	return s + "  Enter menu  a code  h keys  q leaves"
 }
 
 func (p *rowsPane) say(m *Model) string {
@@ -934,13 +1086,18 @@ func (p *rowsPane) say(m *Model) string {
 	}
 	row := p.row(p.at.row)
 	var parts []string
-	for i, cell := range p.l.Row(row) {
-		parts = append(parts, p.heads[i].Text+" "+strings.TrimSpace(cell))
+	columns := p.columns()
+	for i, cell := range p.cells(row) {
+		title := columns[i].Text
+		if p.levels != nil && i == len(columns)-1 {
+			title = strings.Split(title, " / ")[p.levels.Depth[row]]
+		}
+		parts = append(parts, title+" "+strings.TrimSpace(cell))
 	}
 	open := ""
-	if p.trees() {
+	if p.opens() {
 		open = ", closed"
-		if p.entry(row) != nil {
+		if p.sign(row) == "- " {
 			open = ", open"
 		}
 	}
@@ -958,14 +1115,19 @@ func (p *rowsPane) help() []keyHelp {
 		{"Tab Shift-Tab", "the next event, the one before"},
 		{"/", "show only symbols with a text in them; none: all"},
 		{"n N", "the next, the last row with that text"},
-		{"d", "zoom into the DSO of the row, and out"},
-		{"t", "zoom into the thread of the row, and out"},
+		{"d t S", "zoom into the DSO, thread, processor socket of the row, and out"},
+		{"k", "zoom into the kernel, and out"},
 		{"L", "leave out rows below a percentage"},
+		{"F", "percentages of all samples, or of what filters leave"},
 		{"Esc Left", "take the last filter off"},
 		{"b", "callers and callees of the function"},
 		{"f", "flame graph"},
 		{"T", "select a part of the time"},
-		{"V", "paths of objects, and addresses of symbols; and back"},
+		{"r", "individual samples: of the function, of the thread, all"},
+		{"V", "paths of objects, addresses of symbols, objects of callers; and back"},
+		{"H", "titles of columns, or none"},
+		{"0-9", "sort by this event of a group"},
+		{"M", "a list of events to choose from"},
 		{"P", "print the table to perf.hist.N"},
 		{"i", "the header of the recording"},
 		{"!", "what is lost, why, and what helps (perfark doctor)"},

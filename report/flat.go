@@ -50,6 +50,7 @@ type Row struct {
 	Thread   string // the last name of the thread TID
 	DSO      string // short name of the object, or one of the names for what is none
 	CPU      int32
+	Socket   int32 // of the CPU; -1 if unknown
 
 	Symbol  string // "" if the address has no name
 	Inlined bool   // the compiler put it into another function
@@ -258,7 +259,7 @@ func (t *Table) Row(i int) Row {
 		out.Children = t.acc[n*m : (n+1)*m : (n+1)*m]
 	}
 	s := &p.Samples[r.sample]
-	out.CPU = s.CPU
+	out.CPU, out.Socket = s.CPU, socket(b.o.Sockets, s.CPU)
 	if s.Thread >= 0 {
 		th := &p.Threads[s.Thread]
 		out.PID, out.TID, out.Comm, out.Thread = th.PID, th.TID, comm(th), lastName(th)

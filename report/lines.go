@@ -52,6 +52,52 @@ func (l *Lines) Row(i int) []string {
 // its event, with what it called if that was counted.
 func (t *Table) Share(i int) float64 { return t.share(int(t.order[i])) }
 
+// Of returns t with percentages of these rows alone, by their place in it, as
+// Options.Relative has them of what a filter leaves.
+func (t *Table) Of(rows []int32) *Table {
+	out := *t
+	m := len(t.Totals)
+	out.Totals = make([]Count, m)
+	out.Samples, out.Period = 0, 0
+	for _, r := range rows {
+		n := int(t.order[r]) * m
+		for i := range m {
+			out.Totals[i].add(t.self[n+i])
+		}
+	}
+	for _, c := range out.Totals {
+		out.Samples += c.Samples
+		out.Period += c.Period
+	}
+	return &out
+}
+
+// Only returns t with these rows alone, by their place in it; nil is all.
+func (t *Table) Only(rows []int32) *Table {
+	if rows == nil {
+		return t
+	}
+	out := *t
+	out.order = make([]int32, len(rows))
+	for i, r := range rows {
+		out.order[i] = t.order[r]
+	}
+	return &out
+}
+
+// By returns t in the order of what member i of its group counts, 0 being the
+// leader.
+func (t *Table) By(i int) *Table {
+	out, b, o := *t, *t.b, *t.b.o
+	o.GroupSort = i
+	b.o = &o
+	out.b = &b
+	out.order = nil
+	out.sort()
+	out.b = t.b
+	return &out
+}
+
 // Graph says how the call trees of t are made and drawn.
 func (t *Table) Graph() Graph { return t.b.o.Graph }
 

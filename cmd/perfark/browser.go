@@ -193,7 +193,7 @@ func (c *reportCmd) browses() (bool, error) {
 		_, _, done, err := c.terminal(true)
 		done()
 		return err == nil, err
-	case text, c.separator != "", c.header, c.threads, c.hierarchy, c.graph.Mode.Chains():
+	case text, c.separator != "", c.header, c.threads: // of which perf has the last two as text, too
 		return false, nil
 	}
 	in, _, done, err := c.terminal(false)
@@ -359,8 +359,13 @@ func (b *reportBrowser) load(ctx context.Context, req browse.Request, progress *
 		code.options.Symbol.SourceSum = a.finder.sum
 	}
 	d.Code = code.code
+	if d.Pages, err = b.pages(ctx, in); err != nil {
+		d.Close()
+		return nil, err
+	}
 	if in.uid >= 0 || in.bundle != nil { // not of a pipe, which is gone
 		d.Timeline = func(ctx context.Context, parts int) (*browse.Timeline, error) { return timeline(ctx, in.File, parts) }
+		d.Samples = func(ctx context.Context, s browse.Selection) (string, error) { return b.samples(ctx, name, req.Times, s) }
 		d.Doctor = func(ctx context.Context) (string, error) { return b.doctor(ctx, name) }
 	}
 	return d, nil

@@ -39,6 +39,9 @@ type scriptCmd struct {
 	headerOnly  bool
 	info        bool
 	workers     int
+
+	// only leaves samples out, besides the filters; nil leaves none out.
+	only func(p *profile.Profile, e *session.Event, s *perfdata.Sample) bool
 }
 
 // defaultMaxStack is how many frames of a call chain are shown: as many as the
@@ -53,6 +56,12 @@ type showFlags struct {
 func (s *showFlags) any() bool { return *s != showFlags{} }
 
 func newScriptCmd(a *app) *cobra.Command {
+	_, cmd := scriptCommand(a)
+	return cmd
+}
+
+// scriptCommand returns the command, and what its flags are bound to.
+func scriptCommand(a *app) (*scriptCmd, *cobra.Command) {
 	c := &scriptCmd{app: a}
 	cmd := &cobra.Command{
 		Use:   "script [FILE]",
@@ -116,7 +125,7 @@ Exit status: 0 all samples are printed; 3 a part of the recording was lost.`,
 	addJobsFlag(cmd, &c.workers)
 	addForeignFlags(fs, scriptForeign)
 	completeFlags(cmd, map[string]func() []string{"fields": func() []string { return strings.Split(fieldList(), ", ") }})
-	return cmd
+	return c, cmd
 }
 
 // wrapList breaks a list into lines.
@@ -340,7 +349,7 @@ func (c *scriptCmd) print(ctx context.Context, in *input, res *session.Result, p
 		case !ok:
 			return sp.side(dst, e, &c.show, &clock)
 		case ps.Event < 0 || ps.Event >= len(sp.events) || sp.events[ps.Event].fields == 0,
-			match != nil && !match(e, ps):
+			match != nil && !match(e, ps), c.only != nil && !c.only(res.Profile, e, ps):
 			return dst
 		}
 		s := &workers[e.Worker]

@@ -1,0 +1,97 @@
+package report
+
+import (
+	"slices"
+	"strings"
+)
+
+// Levels are the rows of a hierarchy: Table has a row for each, in the order of
+// WritePage, those below a row behind it.
+type Levels struct {
+	Table *Table
+	Depth []int   // of each row: 0 for the first key
+	End   []int   // of each row: the next one that is not below it
+	Keys  [][]int // by depth: which columns of Lines are its keys
+	Title string  // of all keys together
+
+	of   *Table
+	leaf []int32 // by row: that of the table which it stands for; -1 above the last key
+}
+
+// Levels returns the hierarchy of these rows of t, by their place in it; nil is
+// all of them. It returns nil if Options.Hierarchy was not asked for.
+func (t *Table) Levels(rows []int32) *Levels {
+	if !t.tiered() {
+		return nil
+	}
+	tiers, all := t.Only(rows).levels()
+	columns := t.visible()
+	out := &Levels{Table: all, Keys: t.tierColumns(columns), of: t}
+	var titles []string
+	for _, level := range out.Keys {
+		var names []string
+		for _, c := range level {
+			names = append(names, strings.TrimSpace(t.heading(columns[c])))
+		}
+		titles = append(titles, strings.Join(names, "+"))
+	}
+	out.Title = strings.Join(titles, " / ")
+	all.order = make([]int32, 0, len(all.rows))
+	out.add(tiers)
+	return out
+}
+
+func (l *Levels) add(tiers []*tier) {
+	for _, t := range tiers {
+		i := len(l.Depth)
+		l.Table.order = append(l.Table.order, int32(t.Row))
+		l.Depth = append(l.Depth, t.Depth)
+		l.End = append(l.End, 0)
+		l.leaf = append(l.leaf, int32(t.Leaf))
+		l.add(t.Sub)
+		l.End[i] = len(l.Depth)
+	}
+}
+
+// Leaf reports whether nothing is below row i but its call tree.
+func (l *Levels) Leaf(i int) bool { return l.leaf[i] >= 0 }
+
+// Trees is Table.Trees. Rows above the last key have none.
+func (l *Levels) Trees(first, n int) [][]*Branch {
+	out := make([][]*Branch, n)
+	var rows []int32
+	for _, r := range l.leaf[first : first+n] {
+		if r >= 0 {
+			rows = append(rows, r)
+		}
+	}
+	trees := l.of.trees(rows)
+	for i, r := range l.leaf[first : first+n] {
+		if r >= 0 {
+			out[i], trees = trees[0], trees[1:]
+		}
+	}
+	return out
+}
+
+// Chains returns the chains of a tree, as they are drawn with GraphFlat and
+// GraphFolded: each as a branch that Total is printed of.
+func (t *Table) Chains(tree []*Branch) []*Branch {
+	g := t.Graph()
+	list := chainList(tree, t.minHit())
+	if g.PrintLimit > 0 {
+		list = list[:min(len(list), g.PrintLimit)]
+	}
+	out := make([]*Branch, len(list))
+	for i, br := range list {
+		c := br.Total
+		if g.Mode == GraphFolded {
+			c = br.Self
+		}
+		out[i] = &Branch{Total: c, Self: c, Frames: slices.Clone(br.chain())}
+	}
+	return out
+}
+
+// Tiered reports whether t is shown as a tree of its keys: see Levels.
+func (t *Table) Tiered() bool { return t.tiered() }
