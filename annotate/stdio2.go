@@ -29,7 +29,7 @@ type text struct {
 	front   int // width of all in front
 	timing  *Timing
 	addr    int // width of distances
-	name    int // width of names of operations
+	short   *Short
 	targets map[uint64]bool
 }
 
@@ -50,11 +50,10 @@ func (t *text) write(header string) {
 		t.front += ipcWidth + t.cyclesWidth()
 	}
 	t.addr = len(strconv.FormatUint(l.Func.End-l.Func.Start, 16))
+	t.short = NewShort(l.Lines, l.Func.End-l.Func.Start)
 	t.targets = map[uint64]bool{}
 	for i := range l.Lines {
 		x := &l.Lines[i]
-		op, _ := operation(x.Text)
-		t.name = max(t.name, len(op))
 		if t.local(x) {
 			t.targets[x.Inst.Target] = true
 		}
@@ -190,14 +189,7 @@ func (t *text) timingOf(line int) string {
 }
 
 // local reports whether an instruction jumps inside the function.
-func (t *text) local(x *Line) bool {
-	k := x.Inst.Kind
-	if k != disasm.Jump && k != disasm.Branch || !x.Inst.HasTarget {
-		return false
-	}
-	start := t.l.Lines[0].Addr
-	return x.Inst.Target >= start && x.Inst.Target-start < t.l.Func.End-t.l.Func.Start
-}
+func (t *text) local(x *Line) bool { return t.short.Local(x) }
 
 // nops are the operations that perf prints without their operands.
 var nops = []string{"nop", "nopl", "nopw"}
@@ -217,32 +209,7 @@ func (t *text) text(x *Line) string {
 	if t.o.Raw {
 		return expandTabs(rawText(x.Bytes[:min(len(x.Bytes), rawBytes(t.o.Machine))], t.o.Machine) + "\t" + escapeText(x.Text))
 	}
-	op, args := operation(x.Text)
-	switch {
-	case isNop(op):
-		return fmt.Sprintf("%-*s", t.name, "nop") // as perf, whatever its operands are
-	case t.local(x):
-		if i := strings.LastIndexAny(args[:max(strings.Index(args, " <"), 0)], ", "); i >= 0 {
-			args = args[:i+1] // a register that the jump looks at
-		} else {
-			args = ""
-		}
-		args += strconv.FormatUint(x.Inst.Target-t.l.Lines[0].Addr, 16)
-	case x.Inst.HasTarget:
-		if i, j := strings.LastIndex(args, " <"), strings.LastIndexByte(args, '>'); i >= 0 && j > i {
-			before := args[:i]
-			args = before[:strings.LastIndexAny(before, ", ")+1] + args[i+2:j]
-		}
-	case x.Inst.HasData:
-		args = dataName(args)
-	}
-	if slices.Contains(nops, op) {
-		op, args = "nop", ""
-	}
-	if args == "" {
-		return escapeText(op)
-	}
-	return expandTabs(fmt.Sprintf("%-*s %s", t.name, escapeText(op), escapeText(args)))
+	return t.short.Text(x)
 }
 
 // isNop reports whether an operation of x86 is nop, with the letter of a size
