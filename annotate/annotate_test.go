@@ -118,6 +118,57 @@ func TestSourceWalk(t *testing.T) {
 	}
 }
 
+// Arrows at calls, at jumps out of the function and at those that nobody knows
+// the target of; operations that do nothing are "nop", as perf has it.
+func TestWriteText(t *testing.T) {
+	l := &Listing{
+		Function: &Function{Func: profile.Function{Name: "main::{lambda}::operator()", Start: 0x10, End: 0x20}, Total: []Count{{1, 1}}},
+		Name:     "f", Section: ".text", Origin: "x",
+		Lines: []Line{
+			{Addr: 0x10, Text: "jmp\t*%rax", Inst: disasm.Inst{Kind: disasm.Jump}},
+			{Addr: 0x12, Text: "jmp\t40 <g>", Inst: disasm.Inst{Kind: disasm.Jump, HasTarget: true, Target: 0x40}},
+			{Addr: 0x14, Text: "nopw\t0x0(%rax)"},
+			{Addr: 0x16, Text: "jne\t10 <f>", Inst: disasm.Inst{Kind: disasm.Branch, HasTarget: true, Target: 0x10}},
+			{Addr: 0x18, Text: "ret", Inst: disasm.Inst{Kind: disasm.Return}},
+		},
+	}
+	for i := range l.Lines {
+		l.Lines[i].Counts = make([]Count, 1)
+	}
+	l.Lines[4].Counts[0] = Count{1, 1}
+	var b strings.Builder
+	o := PageOptions{Events: []profile.Event{{Name: "e"}}, Columns: []int32{0}, Object: &profile.Object{Path: "/x"}, Machine: objfile.MachineX86_64, Lines: true}
+	if err := WriteText(&b, l, "head", o); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(b.String()) {
+		got = append(got, strings.TrimRight(line, " \n"))
+	}
+	const want = `
+Sorted summary for file /x
+----------------------------------------------
+
+  100.00 ??:0
+head
+main::{lambda}::operator()() /x
+Percent
+
+
+            Disassembly of section .text:
+
+            0000000000000010 <f>:
+            main::{lambda}::operator()():
+         0: → jmp  *%rax
+            → jmp  g
+              nop
+            ↑ jne  0
+100.00      ← ret`
+	if s := strings.Join(got, "\n"); s != want {
+		t.Errorf("%s\nwant %s", s, want)
+	}
+}
+
 // Names and sources of any bytes do no harm.
 func TestWritePageHostile(t *testing.T) {
 	const evil = "a\x1b[31m\nb"

@@ -2,7 +2,6 @@ package annotate
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -57,9 +56,6 @@ func (s *Short) Text(x *Line) string {
 		}
 	case x.Inst.HasData:
 		args = dataName(args)
-	}
-	if slices.Contains(nops, op) {
-		op, args = "nop", ""
 	}
 	return s.join(op, args)
 }

@@ -62,14 +62,14 @@ func (t *text) write(header string) {
 		t.page.summary()
 	}
 	t.WriteString(header + "\n")
-	fmt.Fprintf(t, "%s() %s\n", strings.TrimSuffix(escape.Name(l.Func.Name), "()"), escape.Name(o.Object.Path))
+	fmt.Fprintf(t, "%s %s\n", escape.Name(called(l.Func.Name)), escape.Name(o.Object.Path))
 	fmt.Fprintf(t, "%-*s%s%*s\n", t.columns, valueNames[o.Value], t.timingHeading(), 1+t.front, "")
 	t.other("")
 	t.other("")
 	t.other("Disassembly of section " + escape.Name(l.Section) + ":")
 	t.other("")
 	t.other(fmt.Sprintf("%016x <%s>:", start, escape.Name(l.Name)))
-	if x := &l.Lines[0]; len(x.Frames) == 0 || x.Frames[0].Func == "" {
+	if l.labelled() {
 		t.other(escape.Name(l.label() + ":"))
 	}
 	source := newSourceWalk(o.Source)
@@ -190,9 +190,6 @@ func (t *text) timingOf(line int) string {
 
 // local reports whether an instruction jumps inside the function.
 func (t *text) local(x *Line) bool { return t.short.Local(x) }
-
-// nops are the operations that perf prints without their operands.
-var nops = []string{"nop", "nopl", "nopw"}
 
 // operation parts the text of an instruction in the name of the operation and
 // the rest.

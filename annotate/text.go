@@ -115,7 +115,7 @@ func (p *page) write() {
 	p.other("Disassembly of section " + escape.Name(l.Section) + ":")
 	p.other("")
 	p.other(fmt.Sprintf("%016x <%s>:", l.Lines[0].Addr, escape.Name(l.Name)))
-	if x := &l.Lines[0]; len(x.Frames) == 0 || x.Frames[0].Func == "" {
+	if l.labelled() {
 		p.other(escape.Name(l.label() + ":"))
 	}
 	source := newSourceWalk(o.Source)
@@ -136,12 +136,28 @@ func (p *page) write() {
 	}
 }
 
+// labelled reports whether the function is named above its code, where no
+// debug information does that. Slots of the dynamic linker are not.
+func (l *Listing) labelled() bool {
+	x := &l.Lines[0]
+	return (len(x.Frames) == 0 || x.Frames[0].Func == "") && !strings.HasPrefix(l.Section, ".plt")
+}
+
+// called is the name of a function with the parentheses that perf puts behind
+// it, for which some names have them already.
+func called(name string) string {
+	if strings.HasSuffix(name, "operator()") {
+		return name + "()"
+	}
+	return strings.TrimSuffix(name, "()") + "()"
+}
+
 // label is the function as objdump writes it above its code.
 func (l *Listing) label() string {
 	if full := objfile.DemangleFull(l.Func.Linkage); full != l.Func.Linkage {
 		return full
 	}
-	return strings.TrimSuffix(l.Func.Name, "()") + "()"
+	return called(l.Func.Name)
 }
 
 // sourceText is a line of source without what is before and behind it.
@@ -243,14 +259,14 @@ func (p *page) behind(x *Line) string {
 	return on + " // " + escape.Name(line) + off
 }
 
-// lineOf is the source line of an instruction that the table of lines counts;
-// "" if it has too little, or none.
+// lineOf is the source line of an instruction that the table of lines counts,
+// "??:0" if nobody knows it; "" if the instruction has too little.
 func (p *page) lineOf(x *Line) string {
-	if len(x.Frames) == 0 || x.Frames[0].Line == 0 || x.Frames[0].File == "" {
-		return ""
-	}
 	for _, e := range p.o.Columns {
 		if p.l.Percent(x, e, p.o) > leastLine {
+			if len(x.Frames) == 0 || x.Frames[0].File == "" {
+				return "??:0"
+			}
 			return p.file(x.Frames[0])
 		}
 	}

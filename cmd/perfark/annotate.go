@@ -113,7 +113,7 @@ part of the recording was lost; 1 none could be.`,
 	addSwitch(fs, &c.samples, "show-nr-samples", "n", false, "print numbers of samples, not percentages")
 	addSwitch(fs, &c.period, "show-total-period", "", false, "print periods, not percentages")
 	addSwitch(fs, &c.skipMissing, "skip-missing", "", false, "say nothing of functions whose code is missing")
-	c.given.group = addSwitch(fs, &c.group, "group", "", false, "show events of a group side by side; all of them if there is no group")
+	c.given.group = addSwitch(fs, &c.group, "group", "", true, "show all events side by side, not those of a group alone; --no-group: each by itself")
 	c.addDropFilters(fs)
 	c.addSymbolNameFlags(fs)
 	addJobsFlag(cmd, &c.workers)

@@ -178,13 +178,16 @@ func TestAnnotatePerf(t *testing.T) {
 	for _, flags := range []string{
 		"", "-l", "-n", "--show-total-period", "--asm-raw", "-M intel", "--no-source", "-P -l", "-P --asm-raw -M intel -n",
 		"--percent-type local-hits", "--stdio2", "--stdio2 -n", "--stdio2 --show-total-period", "--prefix /x --prefix-strip 2",
+		"--stdio-color always -l", "-n --stdio-color always --asm-raw", "--stdio2 -l", "--show-total-period --stdio-color always",
 	} {
 		t.Run(flags, func(t *testing.T) { compare(t, append(strings.Fields(flags), "-i", data, "-s", "leaf")...) })
 		t.Run("group "+flags, func(t *testing.T) {
-			compare(t, append(strings.Fields(flags), "--group", "-i", grouped, "-s", "leaf")...)
+			compare(t, append(strings.Fields(flags), "-i", grouped, "-s", "leaf")...)
 		})
 	}
 	base := filepath.Base(prog)
+	t.Run("not a group", func(t *testing.T) { compare(t, "-i", two, "-s", "leaf", "--group") })
+	t.Run("-d stdio2", func(t *testing.T) { compare(t, "-i", two, "-d", base, "--stdio2", "--percent-limit", "50") })
 	t.Run("all", func(t *testing.T) { compare(t, "-i", two, "-d", base) })
 	t.Run("all global", func(t *testing.T) { compare(t, "-i", data, "-d", base, "--percent-type", "period-global") })
 	t.Run("positional", func(t *testing.T) { compare(t, "-i", two, "leaf") })
