@@ -251,11 +251,7 @@ func (p *page) behind(x *Line) string {
 		return ""
 	}
 	p.last = line
-	var most float64
-	for _, e := range p.o.Columns {
-		most = max(most, p.l.Percent(x, e, p.o))
-	}
-	on, off := p.paint(most)
+	on, off := p.paint(p.l.Percent(x, p.o.Columns[len(p.o.Columns)-1], p.o)) // as perf has it
 	return on + " // " + escape.Name(line) + off
 }
 
