@@ -12,16 +12,21 @@ import (
 
 // removeMaps removes the perf maps that the programs of a test leave in /tmp, in
 // which perf looks for them, when it ends: those that have a symbol of that
-// name.
+// name. No other test makes some until then.
 func removeMaps(t *testing.T, symbol string) {
-	t.Cleanup(func() {
-		list, _ := filepath.Glob("/tmp/perf-*.map")
-		for _, name := range list {
-			if b, err := os.ReadFile(name); err == nil && bytes.Contains(b, []byte(symbol)) {
-				os.Remove(name)
-			}
+	t.Helper()
+	perftest.Alone(t, "maps")
+	t.Cleanup(func() { deleteMaps(symbol) })
+}
+
+// deleteMaps deletes the perf maps that have a symbol of that name.
+func deleteMaps(symbol string) {
+	list, _ := filepath.Glob("/tmp/perf-*.map")
+	for _, name := range list {
+		if b, err := os.ReadFile(name); err == nil && bytes.Contains(b, []byte(symbol)) {
+			os.Remove(name)
 		}
-	})
+	}
 }
 
 // jitSource makes code at run time and says so: with "map", in

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/perfark/perfark/internal/perftest"
 )
@@ -113,12 +112,7 @@ func TestMixedElsewhere(t *testing.T) {
 	}
 	bundle := filepath.Join(t.TempDir(), "b.perfark")
 	h.pack(data, "--all", "-o", bundle)
-	maps, _ := filepath.Glob("/tmp/perf-*.map")
-	for _, m := range maps {
-		if st, err := os.Stat(m); err == nil && time.Since(st.ModTime()) < 2*time.Minute {
-			os.Remove(m)
-		}
-	}
+	deleteMaps("hotJava")
 	self := filepath.Join(t.TempDir(), "perfark")
 	exe, err := os.Executable()
 	if err != nil {

@@ -42,6 +42,15 @@ func Shared(t testing.TB) {
 	hold(t, unix.LOCK_SH)
 }
 
+// Alone keeps other tests that call it with the name, those of other processes
+// too, from going on until the test ends: for what is one on a host. A test that
+// waits longer than three minutes fails.
+func Alone(t testing.TB, name string) {
+	t.Helper()
+	f := flock(t, "perfark-test-"+name, unix.LOCK_EX, time.Now().Add(lockWait))
+	t.Cleanup(func() { f.Close() })
+}
+
 // hold takes the lock for the rest of the test.
 func hold(t testing.TB, how int) {
 	t.Helper()
@@ -128,7 +137,7 @@ func flock(t testing.TB, name string, how int, end time.Time) *os.File {
 		}
 	}
 	if err != nil {
-		t.Fatalf("perftest: the lock of recordings: %v", err)
+		t.Fatalf("perftest: the lock: %v", err)
 	}
 	for {
 		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
@@ -137,10 +146,10 @@ func flock(t testing.TB, name string, how int, end time.Time) *os.File {
 			return f
 		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
 			f.Close()
-			t.Fatalf("perftest: the lock of recordings: %s: %v", name, err)
+			t.Fatalf("perftest: the lock: %s: %v", name, err)
 		case time.Now().After(end):
 			f.Close()
-			t.Fatalf("perftest: the lock of recordings: %s: another test has it for %v already", name, lockWait)
+			t.Fatalf("perftest: the lock: %s: another test has it for %v already", name, lockWait)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
