@@ -163,6 +163,10 @@ type Code struct {
 	Sources map[string][]string
 	Notices []string // what the reader is to know of it
 
+	Size   uint64           // of the function, in bytes; 0 for that of Lines
+	Memory uint64           // what is added to an address of Lines to get one in memory
+	Timing *annotate.Timing // how long Lines took; nil if that is not known
+
 	// Print writes it as text, for the key that makes a file of it.
 	Print func(w io.Writer) error
 }

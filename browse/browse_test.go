@@ -86,7 +86,7 @@ func testData(graph bool) *Data {
 func testReport(o report.Options) *Data {
 	p := testProfile()
 	code := &Code{
-		Name: "hot", Object: "/usr/bin/app", Events: p.Events, Total: []annotate.Count{{Samples: 50, Period: 50000}, {}},
+		Name: "hot", Object: "/usr/bin/app", Memory: 0x400000, Events: p.Events, Total: []annotate.Count{{Samples: 50, Period: 50000}, {}},
 		Sources: map[string][]string{"/src/app.c": {"int hot(int n)", "{", "\tfor (;;)", "\t\tn += 東京(n);", "}"}},
 	}
 	frame := func(line int) []annotate.Frame {
@@ -252,6 +252,24 @@ func with(o report.Options) Options {
 	return Options{Load: func(context.Context, Request, *Progress) (*Data, error) { return testReport(o), nil }}
 }
 
+// timed is a browser of code of which it is known how long it took.
+func timed() Options {
+	return Options{Load: func(context.Context, Request, *Progress) (*Data, error) {
+		d := testData(true)
+		code := d.Code
+		d.Code = func(ctx context.Context, f Function) (*Code, error) {
+			c, err := code(ctx, f)
+			if err == nil {
+				c.Timing = &annotate.Timing{IPC: 1.5, Coverage: 50, Lines: make([]annotate.LineTiming, len(c.Lines))}
+				c.Timing.Lines[1] = annotate.LineTiming{IPC: 1.5}
+				c.Timing.Lines[4] = annotate.LineTiming{IPC: 1.5, Cycles: 12, Min: 3, Max: 99}
+			}
+			return c, err
+		}
+		return d, nil
+	}}
+}
+
 var (
 	hierarchy = report.Options{Hierarchy: true, Graph: report.Graph{Mode: report.GraphTree, MinPercent: 0.5}, MaxStack: 127, Workers: 1}
 	group     = report.Options{Groups: []report.Group{{Members: []int32{0, 1}}}, Workers: 1}
@@ -296,6 +314,12 @@ func TestScreens(t *testing.T) {
 		{name: "codenumbers", keys: "down a k l"},
 		{name: "codehot", keys: "down a end H tab"},
 		{name: "codesearch", keys: "down a / text:ret enter"},
+		{name: "codelevel", keys: "down a O O"},
+		{name: "codememory", keys: "down a o f"},
+		{name: "codebackwards", keys: "down a end ? text:rax enter"},
+		{name: "codetimes", o: timed(), keys: "down a"},
+		{name: "codeminmax", o: timed(), keys: "down a c"},
+		{name: "codesamples", keys: "down a r"},
 		{name: "codenone", keys: "a"},
 		{name: "codecall", keys: "down a enter"},
 		{name: "codefirst", o: Options{Code: true}},
@@ -472,7 +496,7 @@ func TestSay(t *testing.T) {
 	for _, tt := range []struct{ keys, want string }{
 		{"", "row 1 of 9: Children 80.00%, Self 0.00%, Command app, Shared Object app, Symbol [.] main, closed"},
 		{"down", "row 2 of 9: Children 70.00%, Self 50.00%, Command app, Shared Object app, Symbol [.] hot, closed"},
-		{"down a", "80.00 percent, at 4: call   memcpy@plt"},
+		{"down a", "80.00 percent, at 4: call memcpy@plt"},
 		{"down a up", "source: n += 東京(n);"},
 		{"f down", "main 98.00%, itself 0.00%"},
 		{"/ text:ab", "show only symbols with (none for all): ab"},
@@ -500,7 +524,7 @@ func TestEmpty(t *testing.T) {
 }
 
 var allKeys = strings.Fields("up down left right pgup pgdown home end enter esc tab shift+tab backspace space f1 " +
-	"+ - e c E C / n N d t k S F H r M 0 1 9 L V P m a b f T s ! i y w ? h H j J k l o p g G 0 x 5 東")
+	"+ - e c E C / n N d t k S F H r M 0 1 9 L V P m a b f T s ! i y w ? h H j J k l o O p g G 0 x 5 東")
 
 // act presses a key or changes the size of the screen, by two bytes.
 func (d *driver) act(a, b byte) {

@@ -21,6 +21,9 @@ type codeOptions struct {
 	noSource bool
 	numbers  bool // of source lines
 	raw      bool // addresses, and operands as the decoder has them
+	memory   bool // addresses are those in memory, not those in the file
+	level    int  // distances stand at: jump targets, calls too, all
+	minMax   bool // the shortest and longest times, not averages
 	noArrows bool
 	jumps    bool // how many jumps go to a place
 	paths    bool // where source lines are from
@@ -38,7 +41,9 @@ type codePane struct {
 	err     string
 	lines   []codeLine
 	shown   codeOptions // that lines were made with
+	short   *annotate.Short
 	targets map[uint64]int
+	most    int // jumps to one place
 	start   uint64
 	end     uint64 // behind the last instruction
 	hot     []int  // instructions, the hottest first
@@ -103,11 +108,13 @@ func (p *codePane) fill(m *Model, code *Code) {
 		p.start = code.Lines[0].Addr
 		last := &code.Lines[n-1]
 		p.end = last.Addr + uint64(max(len(last.Bytes), 1))
+		p.short = annotate.NewShort(code.Lines, max(code.Size, p.end-p.start))
 	}
 	for i := range code.Lines {
 		x := &code.Lines[i]
 		if p.local(x) {
 			p.targets[x.Inst.Target]++
+			p.most = max(p.most, p.targets[x.Inst.Target])
 		}
 		if p.period(x) > 0 {
 			p.hot = append(p.hot, i)
@@ -130,10 +137,7 @@ func (p *codePane) period(x *annotate.Line) uint64 {
 }
 
 // local reports whether an instruction jumps inside the function.
-func (p *codePane) local(x *annotate.Line) bool {
-	k := x.Inst.Kind
-	return (k == disasm.Jump || k == disasm.Branch) && x.Inst.HasTarget && x.Inst.Target >= p.start && x.Inst.Target < p.end
-}
+func (p *codePane) local(x *annotate.Line) bool { return p.short.Local(x) }
 
 // before is how many source lines are shown ahead of one, if they were not yet.
 const before = 5
@@ -271,7 +275,57 @@ func (o codeOptions) percentType() annotate.PercentType {
 	return annotate.LocalPeriod
 }
 
-func (p *codePane) heading(*Model) string { return "" }
+func (p *codePane) heading(m *Model) string {
+	if p.code == nil || p.err != "" {
+		return ""
+	}
+	s := ""
+	for range p.columns {
+		s += padLeft([...]string{"Percent", "Samples", "Period"}[m.code.value], p.valueWidth(m)+1)
+	}
+	if t := p.code.Timing; t != nil {
+		cycle := "Cycle"
+		if m.code.minMax {
+			cycle = "Cycle(min/max)"
+		}
+		s += padLeft("IPC", ipcWidth) + " " + padLeft(cycle, p.cycleWidth(m)) + " " + m.marks.vertical + " " + t.String()
+	}
+	return s
+}
+
+// ipcWidth is the width of instructions per cycle.
+const ipcWidth = 5
+
+// cycleWidth is the width of what is known of the time of code.
+func (p *codePane) cycleWidth(m *Model) int {
+	if m.code.minMax {
+		return 18
+	}
+	return 5
+}
+
+// timing is what stands between the values and an instruction: how long the
+// code took.
+func (p *codePane) timing(m *Model, inst int) string {
+	t := p.code.Timing
+	if t == nil {
+		return ""
+	}
+	ipc, cycles := "", ""
+	if inst >= 0 && inst < len(t.Lines) {
+		x := &t.Lines[inst]
+		if x.IPC != 0 {
+			ipc = strconv.FormatFloat(x.IPC, 'f', 2, 64)
+		}
+		switch {
+		case m.code.minMax:
+			cycles = x.Range()
+		case x.Cycles != 0:
+			cycles = strconv.FormatUint(x.Cycles, 10)
+		}
+	}
+	return padLeft(ipc, ipcWidth) + " " + padLeft(cycles, p.cycleWidth(m)) + " "
+}
 
 // percent is the share of an instruction.
 func (p *codePane) percent(m *Model, x *annotate.Line, e int32) float64 {
@@ -344,12 +398,14 @@ func (p *codePane) lineAt(addr uint64) int {
 	return -1
 }
 
-// draw is the part of an arrow that passes a line.
+// draw is what an arrow puts in the place of the last column of a label, and of
+// the mark and the blank behind it; "" for nothing, and a single character for
+// the first alone.
 func (a arrow) draw(g *glyphs, line int) string {
 	lo, hi := min(a.from, a.to), max(a.from, a.to)
-	end := g.horizontal + " "
+	end := g.horizontal + g.horizontal
 	if line == a.to {
-		end = g.horizontal + ">"
+		end = g.horizontal + g.head
 	}
 	switch {
 	case line == lo:
@@ -357,9 +413,9 @@ func (a arrow) draw(g *glyphs, line int) string {
 	case line == hi:
 		return g.up + end
 	case line > lo && line < hi:
-		return g.vertical + "  "
+		return g.vertical
 	}
-	return "   "
+	return ""
 }
 
 func (p *codePane) view(m *Model, w, h int) ([]string, int) {
@@ -377,11 +433,11 @@ func (p *codePane) view(m *Model, w, h int) ([]string, int) {
 	a, arrows := p.arrow(m)
 	var out []string
 	for i := p.top; i < len(p.lines) && len(out) < h; i++ {
-		gutter := "   "
+		over := ""
 		if arrows {
-			gutter = a.draw(m.marks, i)
+			over = a.draw(m.marks, i)
 		}
-		s := p.line(m, i, gutter)
+		s := p.line(m, i, over)
 		if i == p.at {
 			s = m.bar(cut(strip(s), p.left, w))
 		} else {
@@ -392,40 +448,70 @@ func (p *codePane) view(m *Model, w, h int) ([]string, int) {
 	return out, p.at - p.top
 }
 
-// line is a line with what stands in front of it.
-func (p *codePane) line(m *Model, i int, gutter string) string {
+// line is a line with what stands in front of it. Over is what an arrow puts
+// over it.
+func (p *codePane) line(m *Model, i int, over string) string {
 	l := &p.lines[i]
-	blank := strings.Repeat(" ", (p.valueWidth(m)+1)*len(p.columns))
 	if l.inst < 0 {
-		text := l.text
+		blank := strings.Repeat(" ", (p.valueWidth(m)+1)*len(p.columns)) + p.timing(m, -1)
+		front := strings.Repeat(" ", p.labelWidth(m))
 		if m.code.numbers && l.line > 0 {
-			text = fmt.Sprintf("%5d  %s", l.line, text)
+			front = pad(strconv.Itoa(l.line), p.labelWidth(m))
 		}
-		return blank + m.marks.vertical + gutter + m.colored(cyan, text)
+		if over == "" {
+			over = " "
+		}
+		return blank + m.marks.vertical + front + m.colored(blue, over) + m.colored(cyan, l.text)
 	}
 	x := &p.code.Lines[l.inst]
 	values, v := p.values(m, x)
-	return m.colored(heat(v), values) + m.marks.vertical + gutter + p.instructionText(m, x)
+	return m.colored(heat(v), values) + p.timing(m, l.inst) + m.marks.vertical + p.instructionText(m, x, over)
+}
+
+// jumpWidth is the width of how many jumps go to a place.
+func (p *codePane) jumpWidth(m *Model) int {
+	if !m.code.jumps {
+		return 0
+	}
+	return len(strconv.Itoa(p.most)) + 1
+}
+
+// address is where an instruction is, as raw code shows it.
+func (p *codePane) address(m *Model, addr uint64) uint64 {
+	if m.code.memory {
+		return addr + p.code.Memory
+	}
+	return addr
+}
+
+// labelWidth is the width of what stands in front of an instruction, without
+// the blank behind it.
+func (p *codePane) labelWidth(m *Model) int {
+	n := p.end - p.start
+	if m.code.raw {
+		n = max(p.address(m, p.end), p.address(m, p.start))
+	}
+	return p.jumpWidth(m) + len(strconv.FormatUint(n, 16)) + 1
 }
 
 // instructionText is an instruction, and where it is.
-func (p *codePane) instructionText(m *Model, x *annotate.Line) string {
-	digits := len(strconv.FormatUint(p.end-p.start, 16))
+func (p *codePane) instructionText(m *Model, x *annotate.Line, over string) string {
+	o := &m.code
 	label := ""
 	n := p.targets[x.Addr]
 	switch {
-	case m.code.raw:
-		label, digits = strconv.FormatUint(x.Addr, 16)+":", len(strconv.FormatUint(p.end, 16))
-	case n > 0:
+	case o.raw:
+		label = strconv.FormatUint(p.address(m, x.Addr), 16) + ":"
+	case n > 0, o.level > 0 && x.Inst.Kind == disasm.Call, o.level > 1:
 		label = strconv.FormatUint(x.Addr-p.start, 16) + ":"
 	}
-	s := padLeft(label, digits+1) + " "
-	if m.code.jumps {
+	s := padLeft(label, p.labelWidth(m)-p.jumpWidth(m))
+	if w := p.jumpWidth(m); w > 0 {
 		count := ""
 		if n > 0 {
 			count = strconv.Itoa(n)
 		}
-		s = padLeft(count, 3) + " " + s
+		s = pad(count, w) + s
 	}
 	mark := " "
 	switch k := x.Inst.Kind; {
@@ -433,35 +519,26 @@ func (p *codePane) instructionText(m *Model, x *annotate.Line) string {
 		mark = m.marks.call
 	case k == disasm.Return:
 		mark = m.marks.ret
+	case k == disasm.Plain:
 	case p.local(x) && x.Inst.Target > x.Addr:
 		mark = m.marks.jumpDown
 	case p.local(x):
 		mark = m.marks.jumpUp
+	default:
+		mark = m.marks.call // out of the function
 	}
-	text := x.Text
-	if !m.code.raw {
-		text = p.simple(x)
+	text := p.short.Text(x)
+	if o.raw {
+		text = p.short.Whole(x)
 	}
-	return s + m.colored(magenta, mark) + " " + escape.Name(detab(text))
-}
-
-// simple is the text of an instruction, with the distance from the beginning
-// of the function in place of the address that it jumps to.
-func (p *codePane) simple(x *annotate.Line) string {
-	if !x.Inst.HasTarget {
-		return x.Text
+	switch width(over) {
+	case 0:
+		over = " "
+		fallthrough
+	case 1:
+		return s + m.colored(blue, over) + m.colored(magenta, mark) + " " + text
 	}
-	op, args, _ := strings.Cut(x.Text, " ")
-	i, j := strings.LastIndex(args, " <"), strings.LastIndexByte(args, '>')
-	if i < 0 || j < i {
-		return x.Text
-	}
-	name := args[i+2 : j]
-	if p.local(x) {
-		name = strconv.FormatUint(x.Inst.Target-p.start, 16)
-	}
-	args = strings.TrimLeft(args[:i], " ")
-	return pad(op, 6) + " " + args[:strings.LastIndexAny(args, ", ")+1] + name
+	return s + m.colored(blue, over) + text
 }
 
 // callee is the name of what an instruction calls; "" if it does not say.
@@ -502,7 +579,27 @@ func (p *codePane) key(m *Model, k string) (tea.Cmd, bool) {
 	case "J":
 		o.jumps = !o.jumps
 	case "t":
-		o.value = (o.value + 1) % (annotate.Period + 1)
+		o.value = [...]annotate.Value{annotate.Percent: annotate.Period, annotate.Period: annotate.Samples, annotate.Samples: annotate.Percent}[o.value]
+	case "O":
+		o.level = (o.level + 1) % 3
+		m.message = "distances at " + [...]string{"jump targets", "jump targets and calls", "all instructions"}[o.level]
+	case "f":
+		o.memory = !o.memory
+		m.message = "addresses are those of the file"
+		if o.memory {
+			m.message = "addresses are those of memory, in one of the processes"
+		}
+		if !o.raw {
+			m.message += ": o shows them"
+		}
+	case "c":
+		if p.code.Timing == nil {
+			m.message = "how long code took is not known: see perf record -b"
+			break
+		}
+		o.minMax = !o.minMax
+	case "r":
+		return m.openSamples("samples of function "+escape.Name(p.code.Name), Selection{Symbol: p.code.Name}), true
 	case "p":
 		o.global = !o.global
 	case "b":
@@ -513,6 +610,12 @@ func (p *codePane) key(m *Model, k string) (tea.Cmd, bool) {
 		m.ask("search: ", func(m *Model, text string) tea.Cmd {
 			m.search = text
 			p.find(m, 1)
+			return nil
+		})
+	case "?":
+		m.ask("search backwards: ", func(m *Model, text string) tea.Cmd {
+			m.search = text
+			p.find(m, -1)
 			return nil
 		})
 	case "n":
@@ -625,7 +728,7 @@ func (p *codePane) status(m *Model) string {
 	if p.at < len(p.lines) && p.lines[p.at].file != "" {
 		s += "  " + escape.Name(base(p.lines[p.at].file, false))
 	}
-	return s + "  H hottest  Tab next  s source  o addresses  ? keys  q goes back"
+	return s + "  H hottest  Tab next  s source  o addresses  h keys  q goes back"
 }
 
 func (p *codePane) say(m *Model) string {
@@ -647,11 +750,14 @@ func (p *codePane) say(m *Model) string {
 	} else if m.code.value == annotate.Percent {
 		unit = " percent"
 	}
-	text := x.Text
-	if !m.code.raw {
-		text = p.simple(x)
+	text := p.short.Text(x)
+	if m.code.raw {
+		text = p.short.Whole(x)
 	}
-	return fmt.Sprintf("%s%s, at %x: %s", v, unit, x.Addr-p.start, escape.Name(detab(text)))
+	if t := strings.Fields(p.timing(m, l.inst)); len(t) > 0 {
+		unit += ", " + strings.Join(t, ", ")
+	}
+	return fmt.Sprintf("%s%s, at %x: %s", v, unit, x.Addr-p.start, strings.TrimSpace(text))
 }
 
 func (p *codePane) help() []keyHelp {
@@ -663,12 +769,17 @@ func (p *codePane) help() []keyHelp {
 		{"k", "numbers of source lines"},
 		{"l", "where source lines are from"},
 		{"o", "addresses and operands as they are, or jump targets alone"},
+		{"O", "distances at jump targets, at calls too, everywhere"},
+		{"f", "addresses of the file, or those in memory"},
 		{"j", "arrows of jumps, or none"},
 		{"J", "how many jumps go to a place"},
 		{"t", "percentages, samples, periods"},
 		{"p", "percentages of the function, or of the event"},
 		{"b", "of periods, or of numbers of samples"},
-		{"/  n  N", "search, to the next, to the one before"},
+		{"c", "average times of code, or the shortest and the longest"},
+		{"r", "the samples of the function one by one"},
+		{"/  ?", "search, search backwards"},
+		{"n  N", "to the next that is found, to the one before"},
 		{"P", "print to a file"},
 	}
 }

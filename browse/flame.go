@@ -352,7 +352,7 @@ func (p *callersPane) fill(m *Model, t *callTree) {
 func (p *callersPane) title(*Model) string   { return "callers and callees of " + escape.Name(p.name) }
 func (p *callersPane) heading(*Model) string { return "" }
 func (p *callersPane) status(*Model) string {
-	return "Enter goes to a function  a code  ? keys  q goes back"
+	return "Enter goes to a function  a code  h keys  q goes back"
 }
 
 func (p *callersPane) view(m *Model, w, h int) ([]string, int) {

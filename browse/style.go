@@ -123,9 +123,9 @@ func detab(s string) string {
 
 // A glyphs is what lines are drawn with.
 type glyphs struct {
-	vertical, horizontal, down, up, jumpDown, jumpUp, call, ret, dots string
-	sparks                                                            []string
+	vertical, horizontal, down, up, jumpDown, jumpUp, call, ret, head, dots string
+	sparks                                                                  []string
 }
 
-var drawn = glyphs{"│", "─", "┌", "└", "↓", "↑", "→", "←", "…", []string{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"}}
-var typed = glyphs{"|", "-", "+", "+", "v", "^", ">", "<", "...", []string{" ", ".", ":", "-", "=", "+", "*", "#", "@"}}
+var drawn = glyphs{"│", "─", "┌", "└", "↓", "↑", "→", "←", "→", "…", []string{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"}}
+var typed = glyphs{"|", "-", "+", "+", "v", "^", ">", "<", ">", "...", []string{" ", ".", ":", "-", "=", "+", "*", "#", "@"}}

@@ -20,8 +20,9 @@ type codeBrowser struct {
 	page    annotate.PageOptions
 	source  func(file string) []string
 
-	mu    sync.Mutex
-	funcs []*annotate.Function // with samples, the hottest first; nil until the first is asked for
+	mu     sync.Mutex
+	funcs  []*annotate.Function // with samples, the hottest first; nil until the first is asked for
+	cycles *annotate.Cycles     // from when funcs is there
 }
 
 // code lists the code of a function.
@@ -44,7 +45,8 @@ func (b *codeBrowser) code(ctx context.Context, f browse.Function) (*browse.Code
 	object := &b.p.Objects[fn.Object]
 	c := &browse.Code{
 		Name: fn.Func.Name, Object: object.Path, Lines: l.Lines, Total: l.Total, Events: b.p.Events,
-		Sources: map[string][]string{}, Notices: l.Notices,
+		Sources: map[string][]string{}, Notices: l.Notices, Size: l.Func.End - l.Func.Start,
+		Memory: b.memory(fn, l.Lines), Timing: b.cycles.Timing(l),
 	}
 	for i := range l.Lines {
 		for _, frame := range l.Lines[i].Frames {
@@ -54,6 +56,7 @@ func (b *codeBrowser) code(ctx context.Context, f browse.Function) (*browse.Code
 		}
 	}
 	o := b.page
+	o.Cycles = b.cycles
 	o.Events, o.Object, o.Machine = b.p.Events, object, code.Machine()
 	for i := range b.p.Events {
 		o.Columns = append(o.Columns, int32(i))
@@ -61,6 +64,17 @@ func (b *codeBrowser) code(ctx context.Context, f browse.Function) (*browse.Code
 	o.Source = func(file string) []string { return c.Sources[file] }
 	c.Print = func(w io.Writer) error { return annotate.WritePage(w, l, o) }
 	return c, nil
+}
+
+// memory returns how far from where the file has code one of the processes had
+// it.
+func (b *codeBrowser) memory(fn *annotate.Function, lines []annotate.Line) uint64 {
+	for i := range b.p.Locations {
+		if x := &b.p.Locations[i]; x.Object == fn.Object && len(lines) > 0 {
+			return x.IP - x.Addr + fn.Func.Start - lines[0].Addr
+		}
+	}
+	return 0
 }
 
 // find returns a function with its samples, if it has any.
@@ -71,6 +85,7 @@ func (b *codeBrowser) find(f browse.Function) (*annotate.Function, error) {
 			events = append(events, int32(i))
 		}
 		b.funcs = annotate.Collect(b.p)
+		b.cycles = annotate.NewCycles(b.p)
 		annotate.Sort(b.p, b.funcs, events)
 	}
 	for _, fn := range b.funcs {

@@ -79,7 +79,9 @@ func (b *reportBrowser) samples(ctx context.Context, name, times string, s brows
 	if name != b.name {
 		c.input = ""
 	}
-	c.only = func(p *profile.Profile, e *session.Event, sample *perfdata.Sample) bool { return selected(p, e, sample, s) }
+	c.only = func(p *profile.Profile, e *session.Event, sample *perfdata.Sample) bool {
+		return selected(p, e, sample, s)
+	}
 	err := c.run(ctx, name)
 	c.stdout.Flush()
 	out := text.b.String()

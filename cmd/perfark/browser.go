@@ -185,7 +185,7 @@ func isRecording(name string) bool {
 // browses reports whether the report is browsed: on a terminal, unless a flag
 // is of text.
 func (c *reportCmd) browses() (bool, error) {
-	text := c.stdio || c.json || c.quiet || c.headerOnly || c.stats || c.tasks || c.mmaps
+	text := c.stdio || c.json || c.quiet || c.headerOnly || c.stats || c.tasks || c.mmaps || c.totalCycles
 	switch {
 	case c.tui && text:
 		return false, usagef("--tui does not go together with flags that want text")
@@ -318,6 +318,7 @@ func (b *reportBrowser) load(ctx context.Context, req browse.Request, progress *
 	so, err := c.bind(ctx, in, &o, b.cmd.Flags().Changed("sort"))
 	var r *reported
 	if err == nil {
+		so.Stretches = true // which code is shown with
 		r, err = c.make(ctx, in, o, so)
 	}
 	if err != nil {
@@ -365,7 +366,9 @@ func (b *reportBrowser) load(ctx context.Context, req browse.Request, progress *
 	}
 	if in.uid >= 0 || in.bundle != nil { // not of a pipe, which is gone
 		d.Timeline = func(ctx context.Context, parts int) (*browse.Timeline, error) { return timeline(ctx, in.File, parts) }
-		d.Samples = func(ctx context.Context, s browse.Selection) (string, error) { return b.samples(ctx, name, req.Times, s) }
+		d.Samples = func(ctx context.Context, s browse.Selection) (string, error) {
+			return b.samples(ctx, name, req.Times, s)
+		}
 		d.Doctor = func(ctx context.Context) (string, error) { return b.doctor(ctx, name) }
 	}
 	return d, nil
