@@ -6,12 +6,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/perfark/perfark/disasm"
 )
@@ -24,8 +26,13 @@ import (
 // the machine.
 var ErrArchitecture = errors.New("wrong architecture")
 
-// maxObjdump is how many bytes are read of what an objdump prints.
-const maxObjdump = 64 << 20
+// What an objdump may print, in bytes, and how long it may take for a function.
+// What it has started may hold its output for a moment longer.
+const (
+	maxObjdump  = 64 << 20
+	objdumpTime = 2 * time.Minute
+	objdumpWait = 2 * time.Second
+)
 
 // checkObjdump asks the objdump whether it knows the machine.
 func (c *Code) checkObjdump(ctx context.Context) error {
@@ -96,32 +103,48 @@ func (c *Code) runObjdump(ctx context.Context, code []byte, start uint64, args .
 	if err := os.WriteFile(name, c.elf(code, start), 0o600); err != nil {
 		return "", err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, objdumpTime, fmt.Errorf("takes longer than %s", objdumpTime))
+	defer cancel()
 	cmd := exec.CommandContext(ctx, c.o.Objdump, append(args, name)...)
+	cmd.WaitDelay = objdumpWait
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	out, errs := &capped{}, &capped{}
 	cmd.Stdout, cmd.Stderr = out, errs
 	if err := cmd.Run(); err != nil {
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) {
+		switch {
+		case out.full || errs.full:
+			return "", fmt.Errorf("%s: prints more than %d bytes", c.o.Objdump, maxObjdump)
+		case ctx.Err() != nil:
+			return "", fmt.Errorf("%s: %w", c.o.Objdump, context.Cause(ctx))
+		case !errors.As(err, &exit):
 			return "", fmt.Errorf("objdump: %w", err)
 		}
 		what, _, _ := strings.Cut(strings.ReplaceAll(errs.String(), name, "the code"), "\n")
 		if strings.Contains(what, "UNKNOWN") || strings.Contains(what, "not recognized") || strings.Contains(what, "ambiguous") {
 			return out.String(), fmt.Errorf("%s: %w: %s", c.o.Objdump, ErrArchitecture, what)
 		}
+		if what == "" {
+			return "", fmt.Errorf("%s: %w", c.o.Objdump, err)
+		}
 		return "", fmt.Errorf("%s: %w: %s", c.o.Objdump, err, what)
 	}
 	return out.String(), nil
 }
 
-// capped keeps the beginning of what is written to it.
-type capped struct{ bytes.Buffer }
+// capped takes so much and no more.
+type capped struct {
+	b    bytes.Buffer
+	full bool
+}
 
-func (b *capped) Write(p []byte) (int, error) {
-	if room := maxObjdump - b.Len(); room > 0 {
-		b.Buffer.Write(p[:min(room, len(p))])
+func (c *capped) String() string { return c.b.String() }
+
+func (c *capped) Write(p []byte) (int, error) {
+	if c.full = c.b.Len()+len(p) > maxObjdump; c.full {
+		return 0, io.ErrShortWrite
 	}
-	return len(p), nil
+	return c.b.Write(p)
 }
 
 // elf is an ELF file of the object's machine with nothing in it but code.

@@ -331,12 +331,16 @@ func (r *annotation) print(ctx context.Context) error {
 	if err := r.stdout.Flush(); err != nil {
 		return err
 	}
-	if r.shown == 0 && r.failed == 0 {
+	if r.shown == 0 && r.failed == 0 && len(list) == 0 {
 		r.unnamed()
 	}
 	switch {
+	case r.shown == 0 && r.failed == 0 && len(list) > 0:
+		return fmt.Errorf("%s: no function has %g percent", r.in.Name(), r.limit)
 	case r.shown == 0 && r.failed == 0 && r.symbol != "":
 		return fmt.Errorf("%s: no samples in a function %q", r.in.Name(), r.symbol)
+	case r.shown == 0 && r.failed == 0 && r.dsos != "":
+		return fmt.Errorf("%s: no samples in a function of %q", r.in.Name(), r.dsos)
 	case r.shown == 0 && r.failed == 0:
 		return fmt.Errorf("%s: no samples in a function with a name", r.in.Name())
 	case r.shown == 0 && !r.skipMissing:

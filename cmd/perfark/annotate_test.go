@@ -317,6 +317,8 @@ func TestAnnotateRefusals(t *testing.T) {
 		{"O08", text, []string{"--symfs", "/", "--objdump=riscv64-linux-gnu-objdump"}, 1, "wrong architecture"},
 		{"O09 no samples", text, []string{"--symfs", "/", "-s", "main"}, 1, `no samples in a function "main"`},
 		{"O09 no file", strings.ReplaceAll(text, prog, "/nonexistent/prog"), nil, 1, "unnamed: /nonexistent/prog"},
+		{"no object", text, []string{"--symfs", "/", "-d", "nosuch"}, 1, `no samples in a function of "nosuch"`},
+		{"limit", text, []string{"--symfs", "/", "--percent-limit", "101"}, 1, "no function has 101 percent"},
 		{"two symbols", text, []string{"leaf", "main"}, 2, "2 symbols; want one"},
 		{"style", text, []string{"-M", "masm"}, 2, "want att or intel"},
 		{"type", text, []string{"--percent-type", "x"}, 2, "local-period"},
@@ -362,6 +364,35 @@ func TestAnnotateObjdump(t *testing.T) {
 		}
 		if code, got, errs := runArgs(t, "", "annotate", "--symfs", "/", "-i", data, "-s", "leaf", "--objdump", shim); got != want {
 			t.Errorf("%s: exit status %d: %s %s", name, code, firstDifference(got, want), errs)
+		}
+	}
+}
+
+// An objdump that fails, prints without end, prints anything, or leaves behind
+// what holds its output, is said so.
+func TestAnnotateObjdumpOdd(t *testing.T) {
+	prog := perftest.CC(t, "odd-test", annotateSource, "-O1", "-g")
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	data := perftest.File(t, "comm pid=10 tid=10 name=w time=1\n"+
+		"mmap2 pid=10 tid=10 start=0x400000 len=0x100000 prot=5 flags=2 name="+prog+" time=2\n"+
+		"sample ip=0x"+strconv.FormatUint(0x400000+offsetOf(t, prog, "leaf"), 16)+" pid=10 tid=10 time=3 period=6\n")
+	const asked = "case $1 in -f) echo 'architecture: i386:x86-64, flags'; exit;; esac\n"
+	dir := t.TempDir()
+	for _, tt := range []struct{ name, script, want string }{
+		{"fails", "exit 1", "fails: exit status 1\n"},
+		{"endless", "exec yes", "prints more than 67108864 bytes"},
+		{"nothing", asked, "prints no instruction at 0x"},
+		{"garbage", asked + "head -c 100000 /dev/urandom", "prints no instruction at 0x"},
+		{"held", "sleep 60 &", "WaitDelay expired"},
+	} {
+		shim := filepath.Join(dir, tt.name)
+		if err := os.WriteFile(shim, []byte("#!/bin/sh\n"+tt.script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := runArgs(t, "", "annotate", "--symfs", "/", "-i", data, "-s", "leaf", "--objdump", shim)
+		if code != 1 || out != "" || !strings.Contains(errs, tt.want) {
+			t.Errorf("%s: exit status %d: %q, want %q; %q", tt.name, code, errs, tt.want, out)
 		}
 	}
 }
