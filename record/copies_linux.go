@@ -39,7 +39,7 @@ type keeper struct {
 	queue   chan wish
 	copying sync.WaitGroup
 	waiting sync.WaitGroup
-	wake    int // an eventfd: written to when there is more to poll, or the end
+	wake    *waker // of events, when there is more to poll, or the end
 
 	mu      sync.Mutex
 	stats   CopyStats
@@ -114,8 +114,8 @@ func newKeeper(o Copies, spare int) (*keeper, error) {
 		}
 	}
 	var err error
-	if k.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return nil, fmt.Errorf("eventfd: %w", err)
+	if k.wake, err = newWaker(); err != nil {
+		return nil, err
 	}
 	if k.notify, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err != nil {
 		k.notify, k.polled = -1, true
@@ -282,12 +282,9 @@ func (k *keeper) watch(x *kept, path string) {
 	}
 	if !k.polled && x.tries <= triesMost {
 		k.polled = true
-		k.poke()
+		k.wake.wake()
 	}
 }
-
-// poke has the goroutine of events look what there is to do.
-func (k *keeper) poke() { unix.Write(k.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
 
 // pollEvery is how often files are looked at that cannot be watched.
 const pollEvery = time.Second
@@ -299,7 +296,7 @@ func (k *keeper) events() {
 	for {
 		k.mu.Lock()
 		over, polled := k.over, k.polled
-		fds := []unix.PollFd{{Fd: int32(k.wake), Events: unix.POLLIN}, {Fd: int32(k.notify), Events: unix.POLLIN}}
+		fds := []unix.PollFd{{Fd: int32(k.wake.fd), Events: unix.POLLIN}, {Fd: int32(k.notify), Events: unix.POLLIN}}
 		var of []*jit
 		for _, pid := range k.jitKeys {
 			if j := k.jits[pid]; j.ends >= 0 {
@@ -319,8 +316,7 @@ func (k *keeper) events() {
 			return
 		}
 		if fds[0].Revents != 0 {
-			var b [8]byte
-			unix.Read(k.wake, b[:])
+			k.wake.woken()
 		}
 		if fds[1].Revents != 0 {
 			k.notified(buf)
@@ -561,7 +557,7 @@ func (k *keeper) finish() CopyStats {
 	k.mu.Lock()
 	k.over = true
 	k.mu.Unlock()
-	k.poke()
+	k.wake.wake()
 	k.waiting.Wait()
 	for _, pid := range k.jitKeys {
 		k.write(k.jits[pid], at)
@@ -572,7 +568,7 @@ func (k *keeper) finish() CopyStats {
 	for _, x := range k.files {
 		k.release(x)
 	}
-	unix.Close(k.wake)
+	k.wake.close()
 	if k.notify >= 0 {
 		unix.Close(k.notify)
 	}
@@ -663,7 +659,7 @@ func (k *keeper) hold(j *jit) bool {
 		return false
 	}
 	j.ends = fd
-	k.poke()
+	k.wake.wake()
 	return true
 }
 
@@ -760,9 +756,14 @@ func (k *keeper) write(j *jit, at time.Time) {
 		}
 	}
 	for _, d := range j.dumps {
-		if f, err := d.held.Reopened(); err == nil {
-			k.log(store.Key{Kind: store.JITDump, PID: int32(j.pid), Path: d.name}, f, at)
+		f, err := d.held.Reopened() // the descriptor is that of d.held
+		if err != nil {
+			k.mu.Lock()
+			k.stats.leave(d.name, "", reason(err))
+			k.mu.Unlock()
+			continue
 		}
+		k.log(store.Key{Kind: store.JITDump, PID: int32(j.pid), Path: d.name}, f, at)
 	}
 	k.mu.Lock()
 	k.letGo(j)

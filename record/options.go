@@ -208,10 +208,11 @@ func ParseWindows(s string) (delay time.Duration, list []Window, err error) {
 // ErrNoTarget says that there is nothing to record.
 var ErrNoTarget = errors.New("nothing to record: want a command, -a, -p, -t, -u or a cgroup")
 
-// target reports what is recorded: hasCPU if the target is processors, none if
+// hasCPU reports whether processors are recorded. If neither they nor tasks are,
 // it is the command alone.
 func (o *Options) hasCPU() bool { return o.All || len(o.CPUs) > 0 || len(o.Cgroups) > 0 }
 
+// hasTask reports whether processes or threads are recorded that run already.
 func (o *Options) hasTask() bool { return len(o.PIDs)+len(o.TIDs)+len(o.UIDs) > 0 }
 
 // chain returns how the callers of an event are recorded.

@@ -35,7 +35,7 @@ type recorder struct {
 	open  []*counter
 	lost  []uint64 // of each of open, what files that are complete say of it
 	epoll int
-	wake  int // an eventfd: written to when the loop has something else to see to
+	wake  *waker // of the loop, when it has something else to see to
 	ids   *identities
 	hosts hostFacts
 
@@ -542,8 +542,7 @@ func (r *recorder) loop(ctx context.Context, ended <-chan struct{}) error {
 		for i := range max(n, 0) {
 			switch fd := events[i].Fd; {
 			case fd == wakeOther:
-				var b [8]byte
-				unix.Read(r.wake, b[:])
+				r.wake.woken()
 			case fd == wakeControl:
 				stop = r.controls()
 			case fd == wakeTrigger:
@@ -613,11 +612,6 @@ func (r *recorder) next() error {
 		return err
 	}
 	return r.begin(f)
-}
-
-// interrupt ends a wait of the loop.
-func (r *recorder) interrupt() {
-	unix.Write(r.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 }
 
 // kernelIDs reports whether the kernel was asked for build ids.
@@ -716,11 +710,11 @@ func (r *recorder) all(ctx context.Context, out *os.File) error {
 		return fmt.Errorf("epoll: %w", err)
 	}
 	defer unix.Close(r.epoll)
-	if r.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return fmt.Errorf("eventfd: %w", err)
+	if r.wake, err = newWaker(); err != nil {
+		return err
 	}
-	defer unix.Close(r.wake)
-	if err := r.watch(r.wake, wakeOther); err != nil {
+	defer r.wake.close()
+	if err := r.watch(r.wake.fd, wakeOther); err != nil {
 		return err
 	}
 	if len(r.o.Command) > 0 {
@@ -730,11 +724,6 @@ func (r *recorder) all(ctx context.Context, out *os.File) error {
 	}
 	defer r.closeAll()
 	defer r.closeTriggers()
-	if r.o.Priority > 0 {
-		if err := realtime(r.o.Priority); err != nil {
-			return err
-		}
-	}
 	return r.run(ctx, out)
 }
 
@@ -745,6 +734,11 @@ func (r *recorder) run(ctx context.Context, out *os.File) error {
 			r.cmd.cancel()
 		}
 	}()
+	if r.o.Priority > 0 {
+		if err := realtime(r.o.Priority); err != nil {
+			return err
+		}
+	}
 	if err := r.targets(); err != nil {
 		return err
 	}
@@ -799,7 +793,7 @@ func (r *recorder) run(ctx context.Context, out *os.File) error {
 			return err
 		}
 	}
-	stop := context.AfterFunc(ctx, r.interrupt)
+	stop := context.AfterFunc(ctx, r.wake.wake)
 	defer stop()
 	ended := make(chan struct{})
 	if r.cmd != nil {
@@ -812,7 +806,7 @@ func (r *recorder) run(ctx context.Context, out *os.File) error {
 		go func() {
 			r.cmd.cmd.Wait()
 			close(ended)
-			r.interrupt()
+			r.wake.wake()
 		}()
 	}
 	err = r.loop(ctx, ended)

@@ -22,7 +22,7 @@ type counter struct {
 	id    uint64
 }
 
-// open opens an event. leader is -1, or the descriptor of the group's leader.
+// openCounter opens an event. leader is -1, or the descriptor of the group's leader.
 func openCounter(a *perfdata.Attr, tid, cpu, leader int, flags uintptr) (int, error) {
 	b := a.AppendTo(nil, attrSize, nativeBig)
 	fd, _, errno := unix.Syscall6(unix.SYS_PERF_EVENT_OPEN, uintptr(unsafe.Pointer(&b[0])),
@@ -79,14 +79,7 @@ func (c *counter) lost(f perfdata.ReadFormat) (uint64, bool) {
 	for i := range words {
 		words[i] = binary.NativeEndian.Uint64(buf[8*i:])
 	}
-	at := 1 // value
-	if f&perfdata.ReadGroup != 0 {
-		at = 0 // nr
-	}
-	at++
-	if f&perfdata.ReadGroup == 0 {
-		at = 1
-	}
+	at := 1 // value, or nr of a group
 	if f&perfdata.ReadEnabled != 0 {
 		at++
 	}
@@ -127,7 +120,8 @@ const (
 // errMlock says that the ring is larger than what may be locked.
 var errMlock = errors.New("the ring does not fit into what may be locked")
 
-// mapRing maps the ring of c: pages of data, a power of two.
+// mapRing maps the ring of the counter fd: pages of data, a power of two. One
+// that is read only is written to from its end on, see FlagWriteBackward.
 func mapRing(fd, pages int, readOnly bool) (*ring, error) {
 	size := os.Getpagesize()
 	prot := unix.PROT_READ | unix.PROT_WRITE

@@ -28,7 +28,7 @@ type side struct {
 	rings []*ring
 	fds   []int
 	epoll int
-	stop  int // an eventfd
+	stop  *waker
 	work  sync.WaitGroup
 	buf   []byte
 }
@@ -61,7 +61,7 @@ func (r *recorder) openSide() *side {
 	timed.Flags |= perfdata.FlagSampleIDAll | perfdata.FlagUseClockID
 	timed.SampleType, timed.ClockID = perfdata.SampleTime, unix.CLOCK_REALTIME
 	for i, a := range []*perfdata.Attr{&timed, &a} {
-		s := &side{epoll: -1, stop: -1, timed: i == 0}
+		s := &side{epoll: -1, timed: i == 0}
 		if s.open(a, r.tids, r.cpus) == nil {
 			return s
 		}
@@ -74,10 +74,10 @@ func (s *side) open(a *perfdata.Attr, tids, cpus []int) (err error) {
 	if s.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
-	if s.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+	if s.stop, err = newWaker(); err != nil {
 		return err
 	}
-	if err := s.watch(s.stop); err != nil {
+	if err := s.watch(s.stop.fd); err != nil {
 		return err
 	}
 	for _, cpu := range cpus {
@@ -130,7 +130,7 @@ func (s *side) end() {
 	if s == nil {
 		return
 	}
-	unix.Write(s.stop, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	s.stop.wake()
 	s.work.Wait()
 	s.close()
 }
@@ -139,10 +139,14 @@ func (s *side) close() {
 	for _, m := range s.rings {
 		m.close()
 	}
-	for _, fd := range append(s.fds, s.epoll, s.stop) {
-		if fd >= 0 {
-			unix.Close(fd)
-		}
+	for _, fd := range s.fds {
+		unix.Close(fd)
+	}
+	if s.epoll >= 0 {
+		unix.Close(s.epoll)
+	}
+	if s.stop != nil {
+		s.stop.close()
 	}
 }
 
@@ -155,7 +159,7 @@ func (s *side) loop() {
 			return
 		}
 		for _, ev := range events[:max(n, 0)] {
-			if int(ev.Fd) == s.stop {
+			if int(ev.Fd) == s.stop.fd {
 				return
 			}
 			if ev.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
