@@ -18,12 +18,16 @@ var prefixNames = map[byte]string{
 
 // gas turns text of an instruction in AT&T syntax into the one of GNU
 // objdump 2.40: the suffixes that it leaves out, the operands that it writes
-// out, and prefixes without a meaning, which it prints in front.
-func gas(code []byte, text string, bits int) string {
+// out, and prefixes without a meaning, which it prints in front; rex is one of
+// them.
+func gas(code []byte, rex, text string, bits int) string {
 	prefix, op, args := split(text)
 	e := encodingOf(code, bits)
 	first := e.op()
 	args = scale(e, args)
+	if first == 0x0f && len(e.rest) > 2 {
+		op, args = e.twoBytes(op, args)
+	}
 	switch op {
 	case "callq", "jmpq", "retq", "pushq", "popq", "leaveq", "enterq", "lretl", "iretl", "lcalll", "ljmpl",
 		"calll", "jmpl", "retl", "pushl", "popl", "leavel", "enterl":
@@ -64,7 +68,30 @@ func gas(code []byte, text string, bits int) string {
 	case 0x6c, 0x6d, 0x6e, 0x6f, 0xec, 0xed, 0xee, 0xef:
 		args = strings.Replace(args, "%dx", "(%dx)", 1)
 	}
-	return join(e.idle(prefix+op, args)+prefix, op, args)
+	return join(e.idle(prefix+op, args)+prefix+rex, op, args)
+}
+
+// twoBytes is gas for operations of two bytes.
+func (e encoding) twoBytes(op, args string) (string, string) {
+	switch c := e.rest[1]; {
+	case c == 0x21:
+		args = strings.Replace(args, "%dr", "%db", 1)
+	case c == 0x23:
+		args = strings.Replace(args, "%dr", "%db", 1)
+	case c >= 0x18 && c <= 0x1f && (op == "nop" || op == "nopl" || op == "nopw" || op == "nopq"):
+		if i := strings.IndexByte(args, ','); i > 0 && strings.HasPrefix(args, "%") && !strings.Contains(args[:i], ":") {
+			args = args[i+1:]
+		}
+		if op == "nop" && strings.IndexByte(args, '(') >= 0 {
+			op = "nopl"
+			if e.rex&8 != 0 {
+				op = "nopq"
+			} else if bytes.IndexByte(e.prefixes, 0x66) >= 0 {
+				op = "nopw"
+			}
+		}
+	}
+	return op, args
 }
 
 // split parts an instruction in prefixes, the operation, and its operands.
@@ -76,6 +103,8 @@ func split(text string) (prefix, op, args string) {
 	for args != "" {
 		switch op {
 		case "rep", "lock", "bnd", "notrack", "data16", "xacquire", "xrelease":
+		case "addr32", "rex.w", "hint-taken", "hint-not-taken", "data64": // idle adds what there is of them
+			return split(args)
 		case "repe":
 			op = "repz"
 		case "repne":
@@ -144,7 +173,7 @@ func scale(e encoding, args string) string {
 			args = args[:j-1] + args[j:]
 			j--
 		}
-		if sib, ok := e.sib(); ok && sib>>3&7 == 4 && sib&7 != 4 && strings.IndexByte(args[i:j], ',') < 0 {
+		if sib, ok := e.sib(); ok && sib>>3&7 == 4 && (sib&7 != 4 || sib>>6 != 0) && strings.IndexByte(args[i:j], ',') < 0 {
 			return args[:j] + "," + e.noIndex() + "," + string("1248"[sib>>6]) + args[j:]
 		}
 		if strings.IndexByte(args[i:j], ',') >= 0 {
@@ -159,6 +188,7 @@ type encoding struct {
 	prefixes []byte // without REX
 	rex      byte   // 0: none
 	bits     int    // 32 or 64
+	intel    bool   // the syntax
 	rest     []byte // from the operation on
 }
 
@@ -199,6 +229,84 @@ func (e encoding) branch() bool {
 	return e.op()&0xf0 == 0x70 || e.op() == 0x0f && len(e.rest) > 1 && e.rest[1]&0xf0 == 0x80
 }
 
+// modRM returns the ModRM byte, if the operation has one: all of those of two
+// or three bytes but some of the former, and some of one byte.
+func (e encoding) modRM() (byte, bool) {
+	op, rest, has := e.op(), e.rest, false
+	if e.vector() && (e.bits == 64 || len(rest) > 1 && rest[1] >= 0xc0) {
+		if at := map[byte]int{0xc5: 3, 0xc4: 4, 0x62: 5}[op]; at < len(rest) {
+			return rest[at], true
+		}
+		return 0, false
+	}
+	if op != 0x0f {
+		has = op < 0x40 && op&7 < 4 || op == 0x62 || op == 0x63 || op == 0x69 || op == 0x6b || op&0xf0 == 0x80 ||
+			op == 0xc0 || op == 0xc1 || op >= 0xc4 && op <= 0xc7 || op >= 0xd0 && op <= 0xd3 || op >= 0xd8 && op <= 0xdf ||
+			op == 0xf6 || op == 0xf7 || op == 0xfe || op == 0xff
+	} else if len(rest) > 1 {
+		switch rest, op = rest[1:], rest[1]; {
+		case op == 0x38 || op == 0x3a:
+			rest, has = rest[1:], true
+		default:
+			has = op&0xf0 != 0x80 && op&0xf0 != 0x30 && (op < 0xc8 || op > 0xcf) && !bytes.Contains([]byte{5, 6, 7, 8, 9, 0xb, 0xe, 0x77, 0xa0, 0xa1, 0xa2, 0xa8, 0xa9, 0xaa}, []byte{op})
+		}
+	}
+	if !has || len(rest) < 2 {
+		return 0, false
+	}
+	return rest[1], true
+}
+
+// usesREX reports whether the instruction is known to use a bit of the REX
+// prefix.
+func (e encoding) usesREX(bit byte) bool {
+	modrm, ok := e.modRM()
+	op := e.op()
+	switch bit {
+	case 1: // B
+		return ok && modrm>>6 != 3 || !ok && (op >= 0x50 && op < 0x60 || op >= 0xb0 && op < 0xc0) || ok && e.plain()
+	case 2: // X
+		return ok && modrm>>6 != 3 && modrm&7 == 4
+	case 4: // R
+		return ok && e.plain() && op != 0x81 && op != 0x83 && op != 0xc7 && op != 0xf7
+	}
+	return op >= 0xb8 && op < 0xc0 || ok && e.plain() // W
+}
+
+// plain reports whether the operation is one of the common ones with general
+// registers that are not bytes.
+func (e encoding) plain() bool {
+	switch op := e.op(); op {
+	case 0x63, 0x69, 0x6b, 0x81, 0x83, 0x85, 0x87, 0x89, 0x8b, 0x8d, 0xc7, 0xf7:
+		return true
+	case 0x0f:
+		op := e.rest[1:]
+		return len(op) > 0 && (op[0]&0xf0 == 0x40 || op[0] == 0xaf || op[0] == 0xb6 || op[0] == 0xb7 || op[0] == 0xbe || op[0] == 0xbf)
+	default:
+		return op < 0x40 && (op&7 == 1 || op&7 == 3)
+	}
+}
+
+// sizeless reports whether an operation has no operand whose size a prefix
+// could change: those on bytes, jumps, and those without operands.
+func (e encoding) sizeless() bool {
+	switch op := e.op(); {
+	case e.branch():
+		return true
+	case op >= 0xd8 && op <= 0xdf && len(e.rest) > 1:
+		environment := e.rest[1] < 0xc0 && (op == 0xd9 || op == 0xdd) && e.rest[1]>>3&5 == 4
+		return !environment
+	case op < 0x40:
+		return op&1 == 0 && op&7 < 6
+	case op == 0x80 || op >= 0x84 && op <= 0x8a || op >= 0xa0 && op < 0xb0 || op >= 0xd0 && op <= 0xd2:
+		return op&1 == 0
+	case op >= 0xb0 && op < 0xb8, op == 0xc0, op == 0xc6, op >= 0xe0 && op <= 0xe4, op == 0xe6, op == 0xeb, op == 0xec, op == 0xee,
+		op == 0x9e, op == 0x9f, op == 0xcc, op == 0xcd, op == 0xd7, op == 0xf4, op == 0xf5, op == 0xf6, op >= 0xf8 && op <= 0xfe:
+		return true
+	}
+	return false
+}
+
 // sib returns the SIB byte, if there is one and no REX prefix extends its
 // index.
 func (e encoding) sib() (byte, bool) {
@@ -211,7 +319,7 @@ func (e encoding) sib() (byte, bool) {
 	if len(rest) < 3 || e.rex&2 != 0 || e.vector() {
 		return 0, false
 	}
-	if modrm := rest[1]; modrm>>6 == 3 || modrm&7 != 4 {
+	if modrm, ok := e.modRM(); !ok || modrm>>6 == 3 || modrm&7 != 4 {
 		return 0, false
 	}
 	return rest[2], true
@@ -229,25 +337,30 @@ func (e encoding) idle(text, args string) string {
 		}
 	}
 	mandatory := e.op() == 0x0f || e.op() == 0x90 || e.vector()
-	if size > 0 && (mandatory || e.rex&8 == 0) {
+	if size > 0 && !e.sizeless() && (mandatory || e.rex&8 == 0) {
 		size-- // that one is used
 	}
 	for range size {
 		out.WriteString("data16 ")
 	}
+	locks := 0
 	for _, c := range e.prefixes {
 		name := prefixNames[c]
 		switch c {
 		case 0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65:
-			if !strings.Contains(args, name+":") && !strings.HasPrefix(text, "notrack ") && !e.branch() {
+			if !e.usesSegment(c, text, args) {
+				out.WriteString(name + " ")
+			}
+		case 0xf0:
+			if locks++; locks > 1 {
 				out.WriteString(name + " ")
 			}
 		case 0xf2, 0xf3:
-			if !mandatory && !strings.HasPrefix(text, "rep") && !strings.HasPrefix(text, "bnd ") && !strings.HasPrefix(text, "x") {
+			if !mandatory && !strings.HasPrefix(text, "rep") && !strings.HasPrefix(text, "bnd ") && !strings.HasPrefix(text, "xacquire ") && !strings.HasPrefix(text, "xrelease ") {
 				out.WriteString(name + " ")
 			}
 		case 0x67:
-			if !strings.ContainsAny(args, "([") {
+			if !e.addresses() {
 				out.WriteString(name + " ")
 			}
 		}
@@ -255,20 +368,196 @@ func (e encoding) idle(text, args string) string {
 	return out.String()
 }
 
+// usesSegment reports whether a segment's prefix shows in the instruction.
+func (e encoding) usesSegment(c byte, text, args string) bool {
+	switch e.op() {
+	case 0x6c, 0x6d, 0xaa, 0xab, 0xae, 0xaf: // their segment is always ES
+		return false
+	case 0x6e, 0x6f, 0xa4, 0xa5, 0xa6, 0xa7, 0xac, 0xad:
+		return true
+	}
+	return strings.Contains(args, prefixNames[c]+":") || strings.HasPrefix(text, "notrack ") || !e.intel && e.branch() && c&^0x10 == 0x2e
+}
+
+// addresses reports whether the instruction has an operand in memory or, as
+// jrcxz, a register of the size of addresses.
+func (e encoding) addresses() bool {
+	if modrm, ok := e.modRM(); ok {
+		return modrm>>6 != 3
+	}
+	op := e.op()
+	return op >= 0x6c && op <= 0x6f || op >= 0xa0 && op <= 0xa7 || op >= 0xaa && op <= 0xaf || op == 0xd7 || op >= 0xe0 && op <= 0xe3
+}
+
 // badX86 is what objdump makes of bytes that are no instruction: the prefixes
-// by their names, and one byte more.
-func badX86(code []byte, bits int) Inst {
+// by their names, and the operation, of as many bytes as tell that there is
+// none. If there is one with another prefix, it leaves the names out.
+func badX86(code []byte, bits int, other func() bool) Inst {
 	e := encodingOf(code, bits)
+	op, rest := e.op(), e.rest
+	n := 1
+	switch {
+	case len(rest) < 2:
+	case op == 0x0f && (rest[1] == 0x38 || rest[1] == 0x3a):
+		n = 3
+	case op == 0x0f && rest[1] != 0x0f && !e.badOperand():
+		n = 2
+	case op >= 0xd8 && op <= 0xdf && rest[1] >= 0xc0:
+		n = 2
+	case op == 0x62 && bits == 64: // EVEX: fields that tell what it is come first
+		switch {
+		case rest[1]&8 != 0 || rest[1]&7 == 0 || rest[1]&7 == 4 || rest[1]&7 == 7:
+		case len(rest) > 2 && rest[2]&4 == 0:
+			n = 2
+		default:
+			n = 5
+		}
+	case op == 0xc4 && bits == 64 && rest[1]&0x1f-1 < 3, op == 0x8f && rest[1]&0x1f-8 < 3: // VEX, XOP
+		n = 4
+	case op == 0xc5 && bits == 64:
+		n = 3
+	}
+	i := Inst{Len: min(len(code)-len(rest)+n, len(code)), Text: "(bad)", Bad: true}
+	if n <= 2 && op != 0x0f || op == 0x0f && !other() {
+		i.Text = e.names() + i.Text
+	}
+	return i
+}
+
+// names are those of all prefixes.
+func (e encoding) names() string {
 	var out strings.Builder
 	for _, c := range e.prefixes {
 		out.WriteString(prefixNames[c] + " ")
 	}
-	n := len(e.prefixes) + 1
 	if e.rex != 0 {
 		out.WriteString(rexName(e.rex) + " ")
-		n++
 	}
-	return Inst{Len: min(n, len(code)), Text: out.String() + "(bad)", Bad: true}
+	return out.String()
+}
+
+// badOperand reports whether an operation of two bytes is one that wants a
+// register and has an operand in memory, or has one that it must not have.
+func (e encoding) badOperand() bool {
+	modrm, ok := e.modRM()
+	if e.rest[1] == 0xa6 || e.rest[1] == 0xa7 {
+		return ok && modrm&0xc7 != 0xc0
+	}
+	return ok && modrm>>6 != 3 && bytes.IndexByte([]byte{0x50, 0xc5, 0xd7, 0xf7}, e.rest[1]) >= 0
+}
+
+// shortJump reads a jump or call of 16 bits, which some processors know in
+// 64-bit code, and objdump.
+func (e encoding) shortJump(addr uint64) (Inst, bool) {
+	if e.bits != 64 || e.op() != 0xe8 && e.op() != 0xe9 || len(e.rest) < 3 || e.rex&8 != 0 || bytes.IndexByte(e.prefixes, 0x66) < 0 {
+		return Inst{}, false
+	}
+	i := Inst{Len: len(e.prefixes) + 3 + min(int(e.rex), 1), Kind: Jump, HasTarget: true}
+	op := "jmpw"
+	if e.op() == 0xe8 {
+		op, i.Kind = "callw", Call
+	}
+	i.Target = (addr + uint64(i.Len) + uint64(e.rest[1]) + uint64(e.rest[2])<<8) & 0xffff
+	i.Text = join(e.idle(op, ""), op, strconv.FormatUint(i.Target, 16))
+	return i, true
+}
+
+// waits reports whether an instruction of the x87 follows a wait: objdump takes
+// both for one.
+func (e encoding) waits() bool {
+	if e.op() != 0x9b {
+		return false
+	}
+	op := encodingOf(e.rest[1:], e.bits).op()
+	return op >= 0xd8 && op <= 0xdf
+}
+
+// stackNames are instructions of earlier coprocessors, by the byte behind db.
+var stackNames = map[byte]string{0xe0: "fneni(8087 only)", 0xe1: "fndisi(8087 only)", 0xe4: "fnsetpm(287 only)", 0xe5: "frstpm(287 only)"}
+
+// waitNames are operations of the x87 that have another name with a wait.
+var waitNames = map[string]string{"fnstenv": "fstenv", "fnstcw": "fstcw", "fnstsw": "fstsw", "fnclex": "fclex", "fninit": "finit", "fnsave": "fsave"}
+
+// badStack reports whether it is one of the operations of the x87 that are
+// other names of what has one: objdump does not know them.
+func (e encoding) badStack() bool {
+	if len(e.rest) < 2 {
+		return false
+	}
+	switch op, modrm := e.rest[0], e.rest[1]&^7; op {
+	case 0xd9:
+		return modrm == 0xd8
+	case 0xdc:
+		return modrm == 0xd0 || modrm == 0xd8
+	case 0xdd:
+		return modrm == 0xc8
+	case 0xde:
+		return modrm == 0xd0
+	case 0xdf:
+		return modrm == 0xc8 || modrm == 0xd0 || modrm == 0xd8
+	}
+	return false
+}
+
+// A stand-in is an instruction with the operands of one that is none, or has a
+// register that is none.
+type standIn struct {
+	modrm    byte   // in place of the one that is there
+	op       string // of what is shown; "" for that of the stand-in
+	register string // of what is shown, in place of %es
+}
+
+// standIn returns what iced refuses and objdump shows.
+func (e encoding) standIn() (standIn, bool) {
+	modrm, ok := e.modRM()
+	if !ok {
+		return standIn{}, false
+	}
+	reg, without := modrm>>3&7, modrm&^0x38
+	switch op := e.op(); {
+	case op == 0x8c && reg >= 6:
+		return standIn{modrm: without, register: "?"}, true
+	case op == 0x8e && reg == 1:
+		return standIn{modrm: without, register: "cs"}, true
+	case op == 0x8e && reg >= 6:
+		return standIn{modrm: without, register: "?"}, true
+	case modrm>>6 != 3 && (op == 0xd9 && reg == 1 || op == 0xdb && (reg == 4 || reg == 6) || op == 0xdd && reg == 5):
+		return standIn{modrm: without, op: "(bad)"}, true
+	}
+	return standIn{}, false
+}
+
+// in returns the code with the stand-in in its place.
+func (s standIn) in(code []byte, e encoding) []byte {
+	if s == (standIn{}) {
+		return code
+	}
+	code = bytes.Clone(code)
+	at := len(e.prefixes) + 1
+	if e.rex != 0 {
+		at++
+	}
+	code[at] = s.modrm
+	return code
+}
+
+// show turns the text of the stand-in into the one of what it stands for.
+func (s standIn) show(text string) string {
+	if s.op != "" {
+		var prefix string
+		for {
+			name, rest, _ := strings.Cut(text, " ")
+			if name != "lock" && name != "data16" && name != "bnd" && name != "notrack" && !strings.HasPrefix(name, "rep") && !strings.HasPrefix(name, "rex") &&
+				name != "addr32" && len(name) != 2 {
+				return join(prefix, s.op, strings.TrimLeft(rest, " "))
+			}
+			prefix, text = prefix+name+" ", rest
+		}
+	}
+	if before, args, ok := strings.Cut(text, "es,"); ok && !strings.Contains(args, "es:") { // mov %es,…
+		return before + s.register + "," + args
+	}
+	return strings.TrimSuffix(text, "es") + s.register
 }
 
 func isREX(c byte) bool { return c&0xf0 == 0x40 }
@@ -288,13 +577,32 @@ func rexName(c byte) string {
 }
 
 // intel86 does for Intel's syntax what gas does for that of AT&T.
-func intel86(code []byte, text string, bits int) string {
+func intel86(code []byte, rex, text string, bits int) string {
 	prefix, op, args := split(text)
 	e := encodingOf(code, bits)
+	e.intel = true
 	first := e.op()
+	if name := intelNames[op]; name != "" {
+		op = name
+	}
+	if rest, ok := strings.CutPrefix(args, "far"); ok {
+		switch args = strings.TrimLeft(rest, " "); {
+		case op != "ret":
+		case e.rex&8 != 0:
+			op = "retfq"
+		default:
+			op = "retf"
+		}
+	}
+	if first == 0x0f && len(e.rest) > 2 {
+		op, args = e.twoBytes(op, args)
+		if e.rest[1] == 0x38 && (e.rest[2] == 0xcb || e.rest[2] == 0x10 || e.rest[2] == 0x14 || e.rest[2] == 0x15) {
+			args += ",xmm0"
+		}
+	}
 	if i := strings.IndexByte(args, '['); i >= 0 {
 		if j := strings.IndexByte(args[i:], ']'); j > 0 {
-			args = address(args, i, i+j)
+			args = address(e.withoutIndex(args, i+1, i+j), i)
 		}
 	}
 	switch first {
@@ -318,6 +626,21 @@ func intel86(code []byte, text string, bits int) string {
 	case 0xa0, 0xa1, 0xa2, 0xa3:
 		if bits == 64 {
 			op = "movabs"
+			if i := strings.Index(args, " PTR "); i >= 0 {
+				from := strings.LastIndexByte(args[:i], ',') + 1
+				args = args[:from] + args[i+len(" PTR "):]
+			}
+		}
+	case 0x8e:
+		if i := strings.IndexByte(args, ','); i >= 0 && strings.IndexByte(args, '[') < 0 && bytes.IndexByte(e.prefixes, 0x66) < 0 {
+			if r := args[i+1:]; len(r) == 2 && r != "r8" && r != "r9" {
+				args = args[:i+1] + "e" + r
+			} else {
+				args = strings.TrimSuffix(args, "w")
+				if e.rex&8 == 0 {
+					args += "d"
+				}
+			}
 		}
 	case 0xc2, 0xc3:
 		if prefix == "rep " {
@@ -330,13 +653,14 @@ func intel86(code []byte, text string, bits int) string {
 	case 0xd7:
 		args = strings.Replace(args, "[", "ds:[", 1)
 	}
-	return join(e.idle(prefix+op, args)+prefix, op, args)
+	return join(e.idle(prefix+op, args)+prefix+rex, op, args)
 }
 
 // address writes the memory operand between two brackets as objdump does: a
 // plain address without them, one before the instruction as a number of 64
 // bits.
-func address(args string, i, j int) string {
+func address(args string, i int) string {
+	j := i + strings.IndexByte(args[i:], ']')
 	inside := args[i+1 : j]
 	switch {
 	case strings.HasPrefix(inside, "0x"):
@@ -351,6 +675,23 @@ func address(args string, i, j int) string {
 	}
 	return args
 }
+
+// withoutIndex writes out the index that an address, between i and j, has in its
+// SIB byte and that is none.
+func (e encoding) withoutIndex(args string, i, j int) string {
+	sib, ok := e.sib()
+	modrm, _ := e.modRM()
+	if !ok || sib>>3&7 != 4 || sib&7 == 4 && sib>>6 == 0 || sib&7 == 5 && modrm>>6 == 0 {
+		return args
+	}
+	if n := strings.IndexAny(args[i:j], "+-"); n >= 0 {
+		j = i + n
+	}
+	return args[:j] + "+" + e.noIndex()[1:] + "*" + string("1248"[sib>>6]) + args[j:]
+}
+
+// intelNames are those that objdump gives in Intel's syntax.
+var intelNames = map[string]string{"pushfq": "pushf", "popfq": "popf", "iretd": "iret"}
 
 // stackIntel returns the operands that objdump prints of an x87 instruction.
 func stackIntel(op, args string) string {

@@ -3,7 +3,10 @@
 package disasm
 
 import (
+	"bytes"
 	"encoding/binary"
+	"fmt"
+	"strings"
 
 	"github.com/perfark/perfark/disasm/iced"
 )
@@ -17,6 +20,8 @@ const (
 	icedGas   = 0
 	icedIntel = 1
 
+	icedUnchecked = 1 // objdump, too, prints "lock" in front of what cannot be locked
+
 	flowJump         = 1
 	flowIndirectJump = 2
 	flowConditional  = 3
@@ -28,22 +33,26 @@ const (
 
 // x86 is iced-x86 in its module's memory.
 type x86 struct {
-	m       *iced.Module
-	bits    int
-	intel   bool
-	result  int32 // where calls leave what they return
-	window  int32
-	insn    int32
-	format  int32
-	decoder int32
+	m         *iced.Module
+	bits      int
+	intel     bool
+	result    int32 // where calls leave what they return
+	window    int32
+	insn      int32
+	format    int32
+	decoder   int32
+	truncated bool  // the last call of read saw but the beginning of an instruction
+	checked   int32 // refuses what no processor takes
 }
 
 // newX86 returns a decoder of 32- or 64-bit code.
 func newX86(bits int, intel bool) *Decoder {
 	m := iced.New(icedHost{})
 	x := &x86{m: m, bits: bits, intel: intel, result: m.X__wbindgen_malloc(64, 8), window: m.X__wbindgen_malloc(icedWindow, 1), insn: m.Xinstruction_new()}
-	m.Xdecoder_new(x.result, int32(bits), x.window, icedWindow, 0)
+	m.Xdecoder_new(x.result, int32(bits), x.window, icedWindow, icedUnchecked)
 	x.decoder = x.word(0)
+	m.Xdecoder_new(x.result, int32(bits), x.window, icedWindow, 0)
+	x.checked = x.word(0)
 	syntax := int32(icedGas)
 	if intel {
 		syntax = icedIntel
@@ -85,19 +94,49 @@ func (x *x86) text(s string) int32 {
 }
 
 func (x *x86) decode(code []byte, addr uint64) Inst {
-	if x.bits == 64 && len(code) > 1 && isREX(code[0]) && (isREX(code[1]) || prefixNames[code[1]] != "") {
-		return Inst{Len: 1, Text: rexName(code[0])} // without effect, as something comes between it and the operation
+	e := encodingOf(code[:min(len(code), icedWindow)], x.bits)
+	if e.rex != 0 && len(e.rest) > 0 && (isREX(e.rest[0]) || e.rest[0] == 0x9b || prefixNames[e.rest[0]] != "") {
+		return Inst{Len: len(e.prefixes) + 1, Text: strings.TrimSuffix(e.names(), " ")} // without effect, as something comes between it and the operation
+	}
+	if e.badStack() {
+		return Inst{Len: len(e.prefixes) + 2 + min(int(e.rex), 1), Text: e.names() + "(bad)", Bad: true}
+	}
+	if e.waits() {
+		skip := len(e.prefixes) + 1
+		i := x.decode(code[skip:], addr+uint64(skip))
+		prefix, op, args := split(i.Text)
+		if name := waitNames[op]; name != "" {
+			i.Text = join(prefix, name, args)
+		}
+		i.Text, i.Len = e.names()+i.Text, i.Len+skip
+		return i
+	}
+	if e.op() == 0xdb && len(e.rest) > 1 && stackNames[e.rest[1]] != "" {
+		return Inst{Len: len(e.prefixes) + min(int(e.rex), 1) + 2, Text: e.names() + stackNames[e.rest[1]]}
+	}
+	if e.vector() && e.rex != 0 { // without effect
+		skip := len(e.prefixes) + 1
+		i := x.decode(code[skip:], addr+uint64(skip))
+		i.Text, i.Len = e.names()+i.Text, i.Len+skip
+		return i
+	}
+	if i, ok := e.shortJump(addr); ok {
+		return i
 	}
 	m := x.m
-	w := x.memory()[x.window:][:icedWindow]
-	have := copy(w, code)
-	clear(w[have:])
-	m.Xdecoder_set_position(x.result, x.decoder, 0)
-	m.Xdecoder_set_ip(x.decoder, int64(addr))
-	m.Xdecoder_decodeOut(x.decoder, x.insn)
-	n := int(m.Xinstruction_length(x.insn))
-	if m.Xinstruction_isInvalid(x.insn) != 0 || n > have {
-		return badX86(code[:have], x.bits)
+	have := min(len(code), icedWindow)
+	stand, other := e.standIn()
+	n := x.read(code[:have], addr)
+	if other {
+		n = x.read(stand.in(code[:have], e), addr)
+	}
+	if n == 0 && have < icedWindow && x.truncated {
+		return Inst{Len: 1, Text: fmt.Sprintf(".byte 0x%x", code[0]), Bad: true}
+	}
+	if n == 0 {
+		return badX86(code[:have], x.bits, func() bool {
+			return x.read(e.rest, addr) > 0 || x.read(append([]byte{0x66}, e.rest...), addr) > 0
+		})
 	}
 	i := Inst{Len: n}
 	switch m.Xinstruction_flowControl(x.insn) {
@@ -122,16 +161,81 @@ func (x *x86) decode(code []byte, addr uint64) Inst {
 	if m.Xinstruction_isIpRelMemoryOperand(x.insn) != 0 {
 		i.Data, i.HasData = uint64(m.Xinstruction_ipRelMemoryAddress(x.insn)), true
 	}
-	m.Xformatter_format(x.result, x.format, x.insn)
-	p, l := x.word(0), x.word(4)
-	text := string(x.memory()[p : p+l])
-	m.X__wbindgen_free(p, l, 1)
+	text := x.formatted()
+	var rex string
+	if x.bits == 64 {
+		rex = x.idleREX(stand.in(code[:n], e), addr, text)
+	}
 	if x.intel {
-		i.Text = intel86(code[:n], text, x.bits)
+		i.Text = intel86(code[:n], rex, text, x.bits)
 	} else {
-		i.Text = gas(code[:n], text, x.bits)
+		i.Text = gas(code[:n], rex, text, x.bits)
+	}
+	if other {
+		i.Text = stand.show(i.Text)
+		i.Bad = stand.op != ""
 	}
 	return i
+}
+
+// read decodes the instruction that begins code. It returns its length, or 0
+// if there is none, or not the whole of it.
+func (x *x86) read(code []byte, addr uint64) int {
+	w := x.memory()[x.window:][:icedWindow]
+	have := copy(w, code)
+	clear(w[have:])
+	decoder := x.decoder
+	if encodingOf(code, x.bits).vector() {
+		decoder = x.checked
+	}
+	x.m.Xdecoder_set_position(x.result, decoder, 0)
+	x.m.Xdecoder_set_ip(decoder, int64(addr))
+	x.m.Xdecoder_decodeOut(decoder, x.insn)
+	n := int(x.m.Xinstruction_length(x.insn))
+	invalid := x.m.Xinstruction_isInvalid(x.insn) != 0
+	x.truncated = !invalid && n > have
+	if invalid || x.truncated {
+		return 0
+	}
+	return n
+}
+
+// formatted returns the text of the instruction that was decoded.
+func (x *x86) formatted() string {
+	x.m.Xformatter_format(x.result, x.format, x.insn)
+	p, l := x.word(0), x.word(4)
+	text := string(x.memory()[p : p+l])
+	x.m.X__wbindgen_free(p, l, 1)
+	return text
+}
+
+// idleREX returns the name of a REX prefix, if a bit of it means nothing to the
+// instruction, which is text. Where that cannot be told from the encoding, the
+// instruction is read without the bit.
+func (x *x86) idleREX(code []byte, addr uint64, text string) string {
+	e := encodingOf(code, 64)
+	if e.rex == 0 || e.vector() {
+		return ""
+	}
+	at := len(e.prefixes)
+	if e.rex == 0x40 {
+		without := append(bytes.Clone(code[:at]), code[at+1:]...)
+		if x.read(without, addr+1) == len(without) && x.formatted() == text {
+			return rexName(e.rex) + " "
+		}
+		return ""
+	}
+	for bit := byte(1); bit <= 8; bit <<= 1 {
+		if e.rex&bit == 0 || e.usesREX(bit) {
+			continue
+		}
+		without := bytes.Clone(code)
+		without[at] &^= bit
+		if x.read(without, addr) == len(code) && x.formatted() == text {
+			return rexName(e.rex) + " "
+		}
+	}
+	return ""
 }
 
 // icedHost stands for the JavaScript around the module. Nothing that is

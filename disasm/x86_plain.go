@@ -25,7 +25,7 @@ func plainX86(code []byte, addr uint64, bits int, intel bool) Inst {
 	}
 	in, err := x86asm.Decode(code, bits)
 	if err != nil || in.Len <= 0 || in.Len > min(len(code), 15) || in.Op == 0 {
-		return badX86(code[:min(len(code), 15)], bits)
+		return badX86(code[:min(len(code), 15)], bits, func() bool { return false })
 	}
 	i := Inst{Len: in.Len}
 	switch name := in.Op.String(); {
@@ -49,9 +49,9 @@ func plainX86(code []byte, addr uint64, bits int, intel bool) Inst {
 		}
 	}
 	if intel {
-		i.Text = intel86(code[:in.Len], strings.ReplaceAll(x86asm.IntelSyntax(in, addr, nil), ", ", ","), bits)
+		i.Text = intel86(code[:in.Len], "", strings.ReplaceAll(x86asm.IntelSyntax(in, addr, nil), ", ", ","), bits)
 	} else {
-		i.Text = gas(code[:in.Len], strings.ReplaceAll(x86asm.GNUSyntax(in, addr, nil), ", ", ","), bits)
+		i.Text = gas(code[:in.Len], "", strings.ReplaceAll(x86asm.GNUSyntax(in, addr, nil), ", ", ","), bits)
 	}
 	return i
 }

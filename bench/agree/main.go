@@ -83,17 +83,18 @@ func main() {
 	dir := flag.String("dir", "bench/out", "`directory` of the inputs; make them with bench/inputs.sh")
 	only := flag.String("run", "", "rows whose machine and name match this `regexp`")
 	kinds := flag.Int("kinds", 8, "kinds of differences listed of each row: `number`")
+	examples := flag.Int("examples", 1, "examples of each kind: `number`")
 	all := flag.Bool("all", false, "machines other than x86-64 and arm64, too")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := agree(ctx, *dir, *only, *kinds, *all); err != nil {
+	if err := agree(ctx, *dir, *only, *kinds, *examples, *all); err != nil {
 		fmt.Fprintln(os.Stderr, "agree:", err)
 		os.Exit(1)
 	}
 }
 
-func agree(ctx context.Context, dir, only string, kinds int, all bool) error {
+func agree(ctx context.Context, dir, only string, kinds, examples int, all bool) error {
 	want, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -115,7 +116,7 @@ func agree(ctx context.Context, dir, only string, kinds int, all bool) error {
 			fmt.Fprintf(os.Stderr, "agree: %s, %s: skipped, there is no GNU objdump that reads it: %s\n", r.machine, r.name, strings.Join(r.tools, ", "))
 			continue
 		}
-		c, err := compare(ctx, r, file, tool)
+		c, err := compare(ctx, r, file, tool, examples)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -173,14 +174,21 @@ type comparison struct {
 	total, starts, texts int
 	kind                 map[string]int
 	example              map[string]string
+	examples             int // of each kind
+}
+
+// printed is a line of objdump.
+type printed struct {
+	at   int // from the beginning of the section
+	text string
 }
 
 var symbolic = regexp.MustCompile(` <[^>]*>`)
 
 // compare reads the code of a file from one end to the other, and has objdump
 // do the same.
-func compare(ctx context.Context, r row, file, tool string) (comparison, error) {
-	c := comparison{kind: map[string]int{}, example: map[string]string{}}
+func compare(ctx context.Context, r row, file, tool string, examples int) (comparison, error) {
+	c := comparison{kind: map[string]int{}, example: map[string]string{}, examples: examples}
 	f, err := os.Open(file)
 	if err != nil {
 		return c, err
@@ -215,35 +223,62 @@ func compare(ctx context.Context, r row, file, tool string) (comparison, error) 
 	if err := cmd.Start(); err != nil {
 		return c, err
 	}
-	at := 0
+	var theirs []printed
+	var ends []int // where symbols begin: no instruction of objdump's reaches into the next
 	for sc := bufio.NewScanner(out); sc.Scan(); {
-		addr, want, ok := strings.Cut(sc.Text(), ":\t")
+		if addr, _, ok := strings.Cut(sc.Text(), " <"); ok && strings.HasSuffix(sc.Text(), ">:") {
+			if a, err := strconv.ParseUint(addr, 16, 64); err == nil && a >= base && a-base < uint64(len(code)) {
+				ends = append(ends, int(a-base))
+			}
+			continue
+		}
+		addr, text, ok := strings.Cut(sc.Text(), ":\t")
 		a, err := strconv.ParseUint(strings.TrimSpace(addr), 16, 64)
-		if !ok || err != nil || a < base {
+		if !ok || err != nil || a < base || a-base >= uint64(len(code)) {
 			continue
 		}
-		c.total++
-		var in disasm.Inst
-		for uint64(at) < a-base && at < len(code) { // ours that begin where theirs do not
-			at += d.Decode(code[at:], base+uint64(at)).Len
-		}
-		if uint64(at) != a-base || at >= len(code) {
-			c.differ("begins elsewhere", fmt.Sprintf("%x: %s", a, want))
-			continue
-		}
-		c.starts++
-		in = d.Decode(code[at:], a)
-		have := in.Format(func(uint64) string { return "" })
-		want = strings.TrimRight(symbolic.ReplaceAllString(want, ""), " ")
-		if have == want {
-			c.texts++
-		} else {
-			c.differ(kindOf(have, want), fmt.Sprintf("%x (% x): %q, objdump: %q", a, code[at:at+in.Len], have, want))
-		}
-		at += in.Len
+		theirs = append(theirs, printed{int(a - base), strings.TrimRight(symbolic.ReplaceAllString(text, ""), " ")})
 	}
 	if err := cmd.Wait(); err != nil {
 		return c, fmt.Errorf("%s: %w", tool, err)
+	}
+	decode := func(at int) disasm.Inst {
+		for len(ends) > 0 && ends[0] <= at {
+			ends = ends[1:]
+		}
+		end := len(code)
+		if len(ends) > 0 {
+			end = ends[0]
+		}
+		return d.Decode(code[at:end], base+uint64(at))
+	}
+	at := 0
+	for i, w := range theirs {
+		c.total++
+		for at < w.at { // ours that begin where theirs do not
+			at += decode(at).Len
+		}
+		in := decode(w.at)
+		have := in.Format(func(uint64) string { return "" })
+		end := len(code)
+		if i+1 < len(theirs) {
+			end = theirs[i+1].at
+		}
+		bytes := fmt.Sprintf("%x (% x)", base+uint64(w.at), code[w.at:min(end, w.at+16)])
+		if w.at+in.Len != end {
+			c.differ("of another length", fmt.Sprintf("%s: %q of %d bytes, objdump: %q", bytes, have, in.Len, w.text))
+		}
+		switch {
+		case at != w.at:
+			c.differ("begins elsewhere", fmt.Sprintf("%s: %q", bytes, w.text))
+			continue
+		case have == w.text:
+			c.texts++
+		default:
+			c.differ(kindOf(have, w.text), fmt.Sprintf("%s: %q, objdump: %q", bytes, have, w.text))
+		}
+		c.starts++
+		at += in.Len
 	}
 	if c.total == 0 {
 		return c, errors.New(tool + ": prints no instructions")
@@ -252,8 +287,8 @@ func compare(ctx context.Context, r row, file, tool string) (comparison, error) 
 }
 
 func (c *comparison) differ(kind, example string) {
-	if c.kind[kind]++; c.kind[kind] == 1 {
-		c.example[kind] = example
+	if c.kind[kind]++; c.kind[kind] <= c.examples {
+		c.example[kind] += "\n  " + example
 	}
 }
 
@@ -282,7 +317,7 @@ func (c *comparison) kinds(most int) string {
 			fmt.Fprintf(&out, "* and %d kinds more\n", len(names)-i)
 			break
 		}
-		fmt.Fprintf(&out, "* %d × %s: %s\n", c.kind[k], k, c.example[k])
+		fmt.Fprintf(&out, "* %d × %s:%s\n", c.kind[k], k, c.example[k])
 	}
 	return out.String()
 }
