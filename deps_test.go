@@ -16,7 +16,7 @@ const module = "github.com/perfark/perfark"
 // ranks says which way imports point: a package imports nothing of a higher
 // rank than its own. Packages that serve tests alone have none.
 var ranks = map[string]int{
-	"buildid": 0, "disasm/iced": 0, "internal/decode": 0, "internal/escape": 0, "internal/bzip2": 0, "internal/inflate": 0, "internal/ordered": 0,
+	"buildid": 0, "disasm/iced": 0, "internal/decode": 0, "internal/escape": 0, "internal/bzip2": 0, "internal/inflate": 0, "internal/ordered": 0, "internal/crew": 0,
 	"perfdata": 1, "objfile": 1, "profile": 1, "store": 1, "dwarf": 1,
 	"report": 2, "index": 2, "disasm": 2, "unwind": 2, "record": 2, "redact": 2,
 	"session": 3, "symbol": 3, "archive": 3, "doctor": 3, "annotate": 3,

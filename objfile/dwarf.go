@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/perfark/perfark/dwarf"
+	"github.com/perfark/perfark/internal/crew"
 	"github.com/perfark/perfark/internal/decode"
 	"github.com/perfark/perfark/internal/inflate"
 )
@@ -204,7 +205,7 @@ func (x *infoReader) Check() error {
 
 // prepare makes the sections that every question needs, at the same time.
 func (d *debugSections) prepare() {
-	var wg sync.WaitGroup
+	var wg crew.Group
 	for _, name := range [...]string{
 		".debug_info", ".debug_str", ".debug_line", ".debug_rnglists", ".debug_ranges", ".debug_abbrev", ".debug_addr", ".debug_str_offsets",
 		".debug_line_str",

@@ -5,9 +5,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
+	"github.com/perfark/perfark/internal/crew"
 	"github.com/perfark/perfark/profile"
 )
 
@@ -367,7 +367,7 @@ func (t *Table) makeRows() {
 	}
 	parts := make([]part, (heads+chunk-1)/chunk)
 	var next atomic.Int64
-	var wg sync.WaitGroup
+	var wg crew.Group
 	for range min(b.workers, len(parts)) {
 		wg.Go(func() {
 			w := newAdder(t)
@@ -822,7 +822,7 @@ func parallelSort[T any](list []T, workers int, compare func(x, y T) int) {
 	}
 	half := len(list) / 2
 	left, right := list[:half], list[half:]
-	var wg sync.WaitGroup
+	var wg crew.Group
 	wg.Go(func() { parallelSort(list[:half], workers/2, compare) })
 	parallelSort(right, workers-workers/2, compare)
 	wg.Wait()

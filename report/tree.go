@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
 
+	"github.com/perfark/perfark/internal/crew"
 	"github.com/perfark/perfark/profile"
 )
 
@@ -585,7 +585,7 @@ func (t *Table) trees(rows []int32) [][]*Branch {
 		})
 	}
 	var next atomic.Int64
-	var wg sync.WaitGroup
+	var wg crew.Group
 	for i := range min(b.workers, len(jobs)) {
 		if i >= len(t.makers) {
 			t.makers = append(t.makers, newTreeMaker(t))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/perfark/perfark/internal/crew"
 	"github.com/perfark/perfark/profile"
 )
 
@@ -196,7 +197,7 @@ func (t *chainTable) load(refs []chainRef, depth int) {
 type chainSorter struct {
 	t     *chainTable
 	spare chan struct{} // as many as there may be further goroutines
-	wg    sync.WaitGroup
+	wg    crew.Group
 }
 
 // sortAlone is how many chains are not worth another goroutine.
@@ -245,8 +246,8 @@ func (s *chainSorter) part(refs []chainRef, depth int, rnd *rand.PCG) {
 		case s.spare <- struct{}{}:
 			rnd := rand.NewPCG(rnd.Uint64(), rnd.Uint64())
 			s.wg.Go(func() {
+				defer func() { <-s.spare }()
 				s.sort(refs, depth, rnd)
-				<-s.spare
 			})
 			return
 		default:

@@ -3,9 +3,9 @@ package session
 import (
 	"cmp"
 	"slices"
-	"sync"
 	"sync/atomic"
 
+	"github.com/perfark/perfark/internal/crew"
 	"github.com/perfark/perfark/profile"
 )
 
@@ -120,7 +120,7 @@ func mergeLocations(p *profile.Profile, bs []*builder, workers int) [][]int32 {
 	}
 	each := func(f func(place uint32, rows []entry)) {
 		var at atomic.Int64
-		var wg sync.WaitGroup
+		var wg crew.Group
 		for range workers {
 			wg.Go(func() {
 				for {
@@ -197,7 +197,7 @@ func mergeSamples(p *profile.Profile, bs []*builder, threads, locs, extras [][]i
 	slices.SortFunc(groups, compareGroup)
 	groups = slices.Compact(groups)
 	rows := make([][]sampleSlot, len(bs))
-	var wg sync.WaitGroup
+	var wg crew.Group
 	for i, b := range bs {
 		wg.Go(func() {
 			renamed := make([]int32, len(b.groupOf))

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"sync"
 	"sync/atomic"
 
+	"github.com/perfark/perfark/internal/crew"
 	"github.com/perfark/perfark/perfdata"
 )
 
@@ -105,7 +105,7 @@ func parallel(ctx context.Context, n int, f func(ctx context.Context, i int) err
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	errs := make([]error, n)
-	var wg sync.WaitGroup
+	var wg crew.Group
 	for i := range n {
 		wg.Go(func() {
 			if errs[i] = f(ctx, i); errs[i] != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/perfark/perfark/dwarf"
+	"github.com/perfark/perfark/internal/crew"
 	"github.com/perfark/perfark/internal/decode"
 	"github.com/perfark/perfark/objfile"
 	"github.com/perfark/perfark/profile"
@@ -481,7 +482,7 @@ func (r *resolver) lookUp(ctx context.Context, t *task, src lineSource, link, un
 	errs := make([]error, len(t.locs))
 	const least = 64 // addresses that are worth a worker
 	parts := max(1, min(r.workers(), len(todo)/least))
-	var wg sync.WaitGroup
+	var wg crew.Group
 	for part := range parts {
 		list := asked[len(asked)*part/parts : len(asked)*(part+1)/parts]
 		wg.Go(func() {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/perfark/perfark/buildid"
 	"github.com/perfark/perfark/index"
+	"github.com/perfark/perfark/internal/crew"
 	"github.com/perfark/perfark/internal/decode"
 	"github.com/perfark/perfark/objfile"
 	"github.com/perfark/perfark/profile"
@@ -228,7 +229,7 @@ func (r *resolver) run(ctx context.Context, tasks []*task) {
 		todo <- t
 	}
 	close(todo)
-	var wg sync.WaitGroup
+	var wg crew.Group
 	for range min(r.workers(), len(order)) {
 		wg.Go(func() {
 			for t := range todo {
@@ -532,7 +533,7 @@ func (r *resolver) file(ctx context.Context, t *task, obj *profile.Object, kind 
 // workers for it. The second function closes what was opened.
 func (r *resolver) startDWARF(ctx context.Context, obj *profile.Object, files []objectFile, x *indexes, b *decode.Budget) (open func() *opened, done func()) {
 	var o *opened
-	var wg sync.WaitGroup
+	var wg crew.Group
 	run := func() { o = r.openDWARF(ctx, obj, files, objfile.Offsets, b) }
 	if r.wantLines() && r.workers() > 1 && len(x.list) == 0 && len(files) > 0 && !files[0].f.DebugOnly() {
 		wg.Go(run)

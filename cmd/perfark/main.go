@@ -20,6 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/perfark/perfark/internal/crew"
 	"github.com/perfark/perfark/internal/escape"
 )
 
@@ -225,6 +226,9 @@ func (a *app) fail(ctx context.Context, cmd *cobra.Command, err error) int {
 
 // bug reports a panic, which is a fault of perfark whatever the input was.
 func (a *app) bug(p any, stack []byte) int {
+	if c, ok := p.(*crew.Panic); ok {
+		stack = c.Stack
+	}
 	fmt.Fprintf(a.stderr, "perfark: internal error: %s\n", escape.Name(fmt.Sprint(p)))
 	if a.verbose > 0 {
 		fmt.Fprintf(a.stderr, "%s", escape.Lines(string(stack)))

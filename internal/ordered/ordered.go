@@ -5,8 +5,12 @@
 package ordered
 
 import (
+	"errors"
 	"io"
+	"runtime/debug"
 	"sync"
+
+	"github.com/perfark/perfark/internal/crew"
 )
 
 type job[T any] struct {
@@ -28,8 +32,9 @@ type Writer[T any] struct {
 	wg    sync.WaitGroup
 	end   chan struct{}
 
-	mu  sync.Mutex
-	err error
+	mu   sync.Mutex
+	err  error
+	died *crew.Panic
 }
 
 // NewWriter starts workers goroutines. Each calls start once and then, for
@@ -55,18 +60,37 @@ func NewWriter[T any](w io.Writer, workers, depth int, start func() func(dst []b
 				case dst = <-o.free:
 				default:
 				}
-				if o.Err() == nil {
-					var err error
-					if j.out, err = work(dst[:0], j.item); err != nil {
-						o.fail(err)
-					}
-				}
-				close(j.done)
+				o.do(j, work, dst[:0])
 			}
 		})
 	}
 	go o.write()
 	return o
+}
+
+// errDied is why no more is done when a piece of work has panicked.
+var errDied = errors.New("a panic")
+
+// do does a piece of work, unless there was an error. Close panics if it does.
+func (o *Writer[T]) do(j *job[T], work func(dst []byte, item T) ([]byte, error), dst []byte) {
+	defer close(j.done)
+	defer func() {
+		if v := recover(); v != nil {
+			o.fail(errDied)
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			if o.died == nil {
+				o.died = &crew.Panic{Value: v, Stack: debug.Stack()}
+			}
+		}
+	}()
+	if o.Err() != nil {
+		return
+	}
+	var err error
+	if j.out, err = work(dst, j.item); err != nil {
+		o.fail(err)
+	}
 }
 
 func (o *Writer[T]) write() {
@@ -116,11 +140,15 @@ func (o *Writer[T]) Put(item T) error {
 }
 
 // Close waits until everything is written and returns the first error. It
-// must be called once, also after an error.
+// must be called once, also after an error. It panics with a *crew.Panic if a
+// function did.
 func (o *Writer[T]) Close() error {
 	close(o.todo)
 	close(o.order)
 	o.wg.Wait()
 	<-o.end
+	if o.died != nil {
+		panic(o.died)
+	}
 	return o.Err()
 }

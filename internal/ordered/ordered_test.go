@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/perfark/perfark/internal/crew"
 )
 
 // TestOrder: the results stand in the order of the items, for any number of
@@ -97,5 +100,32 @@ func TestWriteError(t *testing.T) {
 	}
 	if e := w.Close(); err == nil || e == nil || e.Error() != "full" {
 		t.Errorf("Put: error %v; Close: error %v; want full", err, e)
+	}
+}
+
+// A panic comes out of Close, and nothing waits for it.
+func TestPanic(t *testing.T) {
+	for _, workers := range []int{1, 4} {
+		w := NewWriter(io.Discard, workers, 8, func() func([]byte, int) ([]byte, error) {
+			return func(dst []byte, i int) ([]byte, error) {
+				if i == 5 {
+					panic("five")
+				}
+				return dst, nil
+			}
+		})
+		for i := range 100 {
+			if w.Put(i) != nil {
+				break
+			}
+		}
+		func() {
+			defer func() {
+				if p, ok := recover().(*crew.Panic); !ok || p.String() != "five" {
+					t.Errorf("%d workers: %v", workers, p)
+				}
+			}()
+			w.Close()
+		}()
 	}
 }
