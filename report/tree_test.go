@@ -312,24 +312,16 @@ func TestChildrenRandom(t *testing.T) {
 			}
 			for i := range p.Samples {
 				s := &p.Samples[i]
-				name := func(loc int32) string {
-					l := &p.Locations[loc]
-					sym := fmt.Sprintf("%#x", l.Addr)
-					if l.Func >= 0 {
-						sym = p.Functions[l.Func].Name
-					}
-					return p.Objects[l.Object].Short + " " + sym
-				}
 				var chain []string
 				for at := s.Stack; at != profile.None; at = p.Stacks[at].Caller {
-					chain = append(chain, name(p.Stacks[at].Location))
+					chain = append(chain, placeName(p, p.Stacks[at].Location))
 				}
 				if order == ByCaller {
 					slices.Reverse(chain)
 				}
 				comm := p.Threads[s.Thread].Comm
-				seen := map[string]bool{name(s.Location): true}
-				r := row(comm + " " + name(s.Location))
+				seen := map[string]bool{placeName(p, s.Location): true}
+				r := row(comm + " " + placeName(p, s.Location))
 				r.self += s.Period
 				r.acc += s.Period
 				if len(chain) > 0 {
@@ -478,27 +470,29 @@ func callersOf(p *profile.Profile, same []int32, depth int) []profile.Sample {
 	return out
 }
 
+// placeName is a row of a location: its object, and its function or address.
+func placeName(p *profile.Profile, loc int32) string {
+	l := &p.Locations[loc]
+	sym := fmt.Sprintf("%#x", l.Addr)
+	if l.Func >= 0 {
+		sym = p.Functions[l.Func].Name
+	}
+	return p.Objects[l.Object].Short + " " + sym
+}
+
 // ownChain returns the period of the samples of a row that have a chain.
 func ownChain(p *profile.Profile, key, chain string, order Order) uint64 {
 	var sum uint64
 	for i := range p.Samples {
 		s := &p.Samples[i]
-		name := func(loc int32) string {
-			l := &p.Locations[loc]
-			sym := fmt.Sprintf("%#x", l.Addr)
-			if l.Func >= 0 {
-				sym = p.Functions[l.Func].Name
-			}
-			return p.Objects[l.Object].Short + " " + sym
-		}
 		var list []string
 		for at := s.Stack; at != profile.None; at = p.Stacks[at].Caller {
-			list = append(list, name(p.Stacks[at].Location))
+			list = append(list, placeName(p, p.Stacks[at].Location))
 		}
 		if order == ByCaller {
 			slices.Reverse(list)
 		}
-		if p.Threads[s.Thread].Comm+" "+name(s.Location) == key && strings.Join(list, ";") == chain {
+		if p.Threads[s.Thread].Comm+" "+placeName(p, s.Location) == key && strings.Join(list, ";") == chain {
 			sum += s.Period
 		}
 	}

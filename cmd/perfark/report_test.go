@@ -649,15 +649,7 @@ func TestReportUnwoundMaxStack(t *testing.T) {
 	t.Setenv("HOME", home)
 	t.Setenv("PERF_CONFIG", "/dev/null")
 	for _, args := range []string{"--max-stack 2", "--max-stack 2 -g none", "--max-stack 3 --no-children -g caller"} {
-		full := append([]string{"report", "--stdio", "--no-inline", "-i", data}, strings.Fields(args)...)
-		want := perftest.PerfIn(t, t.TempDir(), home, nil, full...)
-		code, got, errs := runArgs(t, "", full...)
-		if code != 0 {
-			t.Fatalf("exit status %d: %s", code, errs)
-		}
-		if diff := gocmp.Diff(normalPage(want.Stdout), normalPage(got)); diff != "" && !maps.Equal(likeBlocks(want.Stdout), likeBlocks(got)) {
-			t.Errorf("%s (- perf, + perfark):\n%s", args, diff)
-		}
+		samePage(t, data, home, args)
 	}
 }
 
@@ -682,18 +674,7 @@ func TestReportFlags(t *testing.T) {
 	t.Setenv("HOME", home)
 	t.Setenv("PERF_CONFIG", "/dev/null")
 	for _, args := range reportFlags {
-		t.Run(args, func(t *testing.T) {
-			full := append([]string{"report", "--stdio", "--no-inline", "-i", data}, strings.Fields(args)...)
-			want := perftest.PerfIn(t, t.TempDir(), home, nil, full...)
-			code, got, errs := runArgs(t, "", full...)
-			if code != 0 {
-				t.Fatalf("exit status %d: %s", code, errs)
-			}
-			// The order of what is equal is open.
-			if diff := gocmp.Diff(normalPage(want.Stdout), normalPage(got)); diff != "" && !maps.Equal(likeBlocks(want.Stdout), likeBlocks(got)) {
-				t.Errorf("page (- perf, + perfark):\n%s", diff)
-			}
-		})
+		t.Run(args, func(t *testing.T) { samePage(t, data, home, args) })
 	}
 	want := "perfark: report: Selected --mem-mode but no mem data. Did you call perf record without -d?\n"
 	if code, _, errs := runArgs(t, "", "report", "-i", data, "--mem-mode"); code != 1 || errs != want {

@@ -47,31 +47,29 @@ func placed(t *testing.T, prog, only string) string {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	syms, err := f.Symbols()
-	if err != nil {
-		t.Fatal(err)
-	}
 	note, err := f.Section(".note.gnu.build-id").Data()
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := map[string]uint64{"unknown": 0x10}
-	for _, s := range syms {
-		at[s.Name] = s.Value + 4
-	}
 	var text strings.Builder
 	text.WriteString("event cpu-clock:u sample=+CALLCHAIN\n")
+	var code *elf.Prog
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
-			fmt.Fprintf(&text, "mmap2 pid=10 tid=10 start=%#x len=%#x pgoff=%#x prot=5 flags=2 name=%s time=1\n", p.Vaddr, (p.Memsz+0xfff)&^0xfff, p.Off, prog)
+			code = p
 		}
 	}
+	fmt.Fprintf(&text, "mmap2 pid=10 tid=10 start=%#x len=%#x pgoff=%#x prot=5 flags=2 name=%s time=1\n", code.Vaddr, (code.Memsz+0xfff)&^0xfff, code.Off, prog)
 	text.WriteString(`comm pid=10 tid=10 name=flags-test time=2
 fork pid=10 ppid=10 tid=11 ptid=10 time=3
 fork pid=10 ppid=10 tid=12 ptid=10 time=3
 comm pid=10 tid=11 name="first one" time=4
 comm pid=10 tid=12 name=2nd time=4
 `)
+	at := map[string]uint64{"unknown": 0x10}
+	for _, name := range []string{"leaf", "middle", "thread", "other", "main"} {
+		at[name] = code.Vaddr - code.Off + offsetOf(t, prog, name) + 4
+	}
 	match := regexp.MustCompile(only)
 	n := 0
 	for _, chain := range placedChains {
@@ -105,22 +103,8 @@ func TestReportPlaced(t *testing.T) {
 	t.Setenv("HOME", home)
 	t.Setenv("PERF_CONFIG", "/dev/null")
 	all := placed(t, prog, "")
-	blocks := func(data, args string) (perf, ours map[string]int) {
-		t.Helper()
-		full := append([]string{"report", "--stdio", "--no-inline", "-i", data}, strings.Fields(args)...)
-		code, got, errs := runArgs(t, "", full...)
-		if code != 0 {
-			t.Fatalf("exit status %d: %s", code, errs)
-		}
-		want := perftest.PerfIn(t, home, home, nil, full...)
-		return likeBlocks(strings.ReplaceAll(want.Stdout, "[...] (inlined)", "[...]")), likeBlocks(got)
-	}
 	for _, args := range reportFlags {
-		t.Run(args, func(t *testing.T) {
-			if want, got := blocks(all, args); !maps.Equal(got, want) {
-				t.Errorf("blocks that differ:\n%s", likeDiff(got, want))
-			}
-		})
+		t.Run(args, func(t *testing.T) { samePage(t, all, home, args) })
 	}
 
 	// Where perf's answer is another (docs/differences.md), it still is the same
@@ -149,9 +133,9 @@ func TestReportPlaced(t *testing.T) {
 		{"-S middle,thread --percentage relative -g callee", "^(middle|thread)", "-g callee", none},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
-			_, got := blocks(all, tt.args)
-			want, _ := blocks(placed(t, prog, tt.only), tt.perfArgs)
-			if got, want := rows(got, tt.cut), rows(want, tt.cut); len(got) < 3 || !maps.Equal(got, want) {
+			_, got := twoPages(t, all, home, tt.args)
+			want, _ := twoPages(t, placed(t, prog, tt.only), home, tt.perfArgs)
+			if got, want := rows(likeBlocks(got), tt.cut), rows(likeBlocks(want), tt.cut); len(got) < 3 || !maps.Equal(got, want) {
 				t.Errorf("blocks that differ:\n%s", likeDiff(got, want))
 			}
 		})

@@ -78,6 +78,35 @@ func likeBlocks(page string) map[string]int {
 	return blocks
 }
 
+// twoPages returns the pages of perf, with home as its home directory, and of
+// perfark: what both report of a recording with the flags args.
+func twoPages(t *testing.T, data, home, args string) (perf, ours string) {
+	t.Helper()
+	list := append([]string{"report", "-i", data, "--no-inline"}, strings.Fields(args)...)
+	code, ours, errs := runArgs(t, "", append(list, "--no-pager")...)
+	if code != 0 {
+		t.Fatalf("exit status %d: %s", code, errs)
+	}
+	return perftest.PerfIn(t, home, home, nil, append(list, "--stdio")...).Stdout, ours
+}
+
+// samePage wants two pages that have the same blocks. Changes that are made to
+// both first are pairs of an expression, and what stands in its place.
+func samePage(t *testing.T, data, home, args string, changes ...string) {
+	t.Helper()
+	perf, ours := twoPages(t, data, home, args)
+	// perf 6.1 prints the rest of a branch as inlined, from memory that it did
+	// not set.
+	perf = strings.ReplaceAll(perf, "[...] (inlined)", "[...]")
+	for i := 0; i < len(changes); i += 2 {
+		re := regexp.MustCompile(changes[i])
+		perf, ours = re.ReplaceAllString(perf, changes[i+1]), re.ReplaceAllString(ours, changes[i+1])
+	}
+	if got, want := likeBlocks(ours), likeBlocks(perf); len(want) == 0 || !maps.Equal(got, want) {
+		t.Errorf("%s: blocks that differ:\n%s", args, likeDiff(got, want))
+	}
+}
+
 // Pages with children, call graphs and the rest are perf's: numbers, rows,
 // trees, titles, widths. Only the order of what is equal is left open.
 func TestReportLikePerf(t *testing.T) {
@@ -87,14 +116,6 @@ func TestReportLikePerf(t *testing.T) {
 	prog := perftest.CC(t, "like", likeSource, "-O1", "-g", "-static", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")
 	data := perftest.Record(t, "-q", "-e", "{cpu-clock:u,page-faults:u}", "-F", "1500", "-g", "-d", prog)
 	home := t.TempDir()
-	perf := func(args ...string) string {
-		r := perftest.PerfIn(t, home, home, nil, append([]string{"report", "-i", data, "--stdio", "--no-inline"}, args...)...)
-		return r.Stdout
-	}
-	// perf 6.1 prints the rest of a branch as inlined, from memory that it did
-	// not set.
-	known := strings.NewReplacer("[...] (inlined)", "[...]", "write@plt", "_init",
-		"of events 'cpu-clock:u'", "of event 'cpu-clock:u'") // the leader of a group, with --no-group
 	for _, args := range []string{
 		"",
 		"--no-children",
@@ -145,15 +166,8 @@ func TestReportLikePerf(t *testing.T) {
 		"--group-sort-idx 1 --no-children -g none",
 	} {
 		t.Run(args, func(t *testing.T) {
-			list := strings.Fields(args)
-			code, out, errText := runArgs(t, "", append([]string{"report", "-i", data, "--no-inline", "--no-pager"}, list...)...)
-			if code != 0 {
-				t.Fatalf("exit status %d: %s", code, errText)
-			}
-			got, want := likeBlocks(known.Replace(out)), likeBlocks(known.Replace(perf(list...)))
-			if !maps.Equal(got, want) {
-				t.Errorf("blocks that differ:\n%s", likeDiff(got, want))
-			}
+			// The leader of a group is "events" with --no-group.
+			samePage(t, data, home, args, `write@plt`, "_init", `of events 'cpu-clock:u'`, "of event 'cpu-clock:u'")
 		})
 	}
 }
@@ -218,15 +232,7 @@ func TestReportMemoryLikePerf(t *testing.T) {
 	home := t.TempDir()
 	for _, args := range []string{"-s mem,snoop,tlb,locked,blocked", "-s dso_daddr", "-s phys_daddr,data_page_size", "-s local_weight,weight,local_ins_lat"} {
 		t.Run(args, func(t *testing.T) {
-			list := append([]string{"report", "-i", data, "--mem-mode"}, strings.Fields(args)...)
-			code, out, errText := runArgs(t, "", append(list, "--no-pager")...)
-			if code != 0 {
-				t.Fatalf("exit status %d: %s", code, errText)
-			}
-			want := perftest.PerfIn(t, home, home, nil, append(list, "--stdio")...).Stdout
-			if got, want := likeBlocks(out), likeBlocks(want); !maps.Equal(got, want) {
-				t.Errorf("blocks that differ:\n%s", likeDiff(got, want))
-			}
+			samePage(t, data, home, "--mem-mode "+args)
 		})
 	}
 }
@@ -254,16 +260,9 @@ func TestReportCgroupIDLikePerf(t *testing.T) {
 	home := t.TempDir()
 	data := perftest.Record(t, "-q", "-e", "cpu-clock:u", "--namespaces", "--all-cgroups", perftest.CC(t, "ns", threadsSource, "-O1", "-lpthread"))
 	for _, args := range []string{"-s cgroup_id", "-s cgroup_id,comm", "-s cgroup,cgroup_id"} {
-		list := append([]string{"report", "-i", data}, strings.Fields(args)...)
-		_, out, _ := runArgs(t, "", append(list, "--no-pager")...)
-		want := perftest.PerfIn(t, home, home, nil, append(list, "--stdio")...).Stdout
-		if got, want := likeBlocks(out), likeBlocks(want); !maps.Equal(got, want) || len(got) == 0 {
-			t.Errorf("%s: blocks that differ:\n%s", args, likeDiff(got, want))
-		}
+		samePage(t, data, home, args)
 	}
 }
-
-var likeCut = regexp.MustCompile(`(?m)(?: old_pid=\d* *| child_pid=\d* *|^# \.[. ]*)$`)
 
 // Recordings of tracepoints alone are shown by what the tracepoints say.
 func TestReportTracepointsLikePerf(t *testing.T) {
@@ -271,17 +270,8 @@ func TestReportTracepointsLikePerf(t *testing.T) {
 	home := t.TempDir()
 	for _, args := range []string{"", "-s comm,trace", "-s trace,pid -n", "-s sym", "-s trace --raw-trace", "-s trace,trace_fields"} {
 		t.Run(args, func(t *testing.T) {
-			list := strings.Fields(args)
-			code, out, errText := runArgs(t, "", append([]string{"report", "-i", data, "--no-pager"}, list...)...)
-			if code != 0 {
-				t.Fatalf("exit status %d: %s", code, errText)
-			}
-			want := perftest.PerfIn(t, home, home, nil, append([]string{"report", "-i", data, "--stdio"}, list...)...).Stdout
 			// perf cuts some of the texts by a character, and the column with them.
-			cut := func(s string) string { return likeCut.ReplaceAllString(s, "") }
-			if got, want := likeBlocks(cut(out)), likeBlocks(cut(want)); !maps.Equal(got, want) {
-				t.Errorf("blocks that differ:\n%s", likeDiff(got, want))
-			}
+			samePage(t, data, home, args, `(?m)(?: old_pid=\d* *| child_pid=\d* *|^# \.[. ]*)$`, "")
 		})
 	}
 }
@@ -368,17 +358,7 @@ func TestReportTraceFieldsLikePerf(t *testing.T) {
 		"-s next_comm/raw", "-s prev_state/raw,pid", "-s common_pid", "-s pid,prio -n", "-s %1.prev_prio",
 		"-s trace_fields --raw-trace -t ;", "-s next_comm -w 8,10",
 	} {
-		t.Run(args, func(t *testing.T) {
-			list := append([]string{"report", "-i", data}, strings.Fields(args)...)
-			code, out, errText := runArgs(t, "", append(list, "--no-pager")...)
-			if code != 0 {
-				t.Fatalf("exit status %d: %s", code, errText)
-			}
-			want := perftest.PerfIn(t, home, home, nil, append(list, "--stdio")...).Stdout
-			if got, want := likeBlocks(out), likeBlocks(want); !maps.Equal(got, want) {
-				t.Errorf("blocks that differ:\n%s", likeDiff(got, want))
-			}
-		})
+		t.Run(args, func(t *testing.T) { samePage(t, data, home, args) })
 	}
 	for _, tt := range []struct{ args, err string }{
 		{"-s nosuch", `--sort: unknown key "nosuch": want some of pid,`},
