@@ -21,7 +21,12 @@ func arm64(code []byte, addr uint64) Inst {
 	}
 	in, err := arm64asm.Decode(code[:word4])
 	if err != nil {
-		return Inst{Len: word4, Text: fmt.Sprintf(".inst\t0x%08x", binary.LittleEndian.Uint32(code)), Bad: true}
+		word := binary.LittleEndian.Uint32(code)
+		if text := arm64Later(word); text != "" {
+			op, _, _ := strings.Cut(text, "\t")
+			return Inst{Len: word4, Text: text, Kind: arm64Kinds[op]}
+		}
+		return Inst{Len: word4, Text: fmt.Sprintf(".inst\t0x%08x", word), Bad: true}
 	}
 	i := Inst{Len: word4}
 	op, args, _ := strings.Cut(arm64asm.GNUSyntax(in), " ")
@@ -87,6 +92,12 @@ func arm64(code []byte, addr uint64) Inst {
 		i.Text += "\t" + args
 	}
 	return i
+}
+
+// arm64Kinds are those of the later instructions that branch.
+var arm64Kinds = map[string]Kind{
+	"braa": Jump, "brab": Jump, "braaz": Jump, "brabz": Jump, "blraa": Call, "blrab": Call, "blraaz": Call, "blrabz": Call,
+	"retaa": Return, "retab": Return, "eretaa": Return, "eretab": Return,
 }
 
 var (
