@@ -38,24 +38,38 @@ func (t *traceReader) load() {
 	if t.formats != nil {
 		return
 	}
-	t.formats = make([]*perfdata.TraceFormat, len(t.in.Events()))
-	tracing, err := t.in.Tracing()
-	if err != nil {
-		t.c.notef("%s", err)
-	}
-	for i, e := range t.in.Events() {
+	t.formats, _ = t.c.readTraceFormats(t.in)
+}
+
+// readTraceFormats reads the formats of the tracepoints among the events of a
+// recording: by event, nil for one without. ok is false if there are
+// tracepoints, but nothing says what is in their data.
+func (a *app) readTraceFormats(in *input) (of []*perfdata.TraceFormat, ok bool) {
+	of = make([]*perfdata.TraceFormat, len(in.Events()))
+	var tracing *perfdata.Tracing
+	for i, e := range in.Events() {
 		if e.Attr.Type != typeTracepoint {
 			continue
+		}
+		if tracing == nil {
+			var err error
+			if tracing, err = in.Tracing(); err != nil {
+				a.notef("%s", err)
+			}
+			if tracing == nil {
+				return of, false
+			}
 		}
 		f := tracing.Format(e.Attr.Config)
 		if f == nil {
 			continue
 		}
 		if err := f.Prepare(); err != nil {
-			t.c.verbosef("%s: %s: %s", t.in.Name(), e.Name, err)
+			a.verbosef("%s: %s: %s", in.Name(), e.Name, err)
 		}
-		t.formats[i] = f
+		of[i] = f
 	}
+	return of, true
 }
 
 // keys returns the keys of a word, which is perf's [EVENT.]FIELD[/raw]. EVENT

@@ -24,29 +24,9 @@ func (c *scriptCmd) traceFormats(in *input, p *fieldParser) *traceFormats {
 	if p.sets[outputTracepoint].fields&fieldTrace == 0 {
 		return t
 	}
-	var tracing *perfdata.Tracing
-	for i, e := range in.Events() {
-		if e.Attr.Type != typeTracepoint {
-			continue
-		}
-		if tracing == nil {
-			var err error
-			if tracing, err = in.Tracing(); err != nil {
-				c.notef("%s", err)
-			}
-			if tracing == nil {
-				c.notef("%s: does not say what is in the data of tracepoints: they are printed in hex", in.Name())
-				return t
-			}
-		}
-		f := tracing.Format(e.Attr.Config)
-		if f == nil {
-			continue
-		}
-		if err := f.Prepare(); err != nil {
-			c.verbosef("%s: %s: %s", in.Name(), e.Name, err)
-		}
-		t.of[i] = f
+	var ok bool
+	if t.of, ok = c.readTraceFormats(in); !ok {
+		c.notef("%s: does not say what is in the data of tracepoints: they are printed in hex", in.Name())
 	}
 	return t
 }
