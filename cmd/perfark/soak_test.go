@@ -192,7 +192,9 @@ func TestSoak(t *testing.T) {
 		}
 		cmd.Wait()
 		unwatch()
-		if code := cmd.ProcessState.ExitCode(); !kill && code != 0 && code != 143 {
+		// The signal may come before perfark minds it.
+		early := cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() && errs.Len() == 0
+		if code := cmd.ProcessState.ExitCode(); !kill && !early && code != 0 && code != 143 {
 			t.Errorf("SIGTERM: status %d\n%s", code, errs)
 		}
 		if text := errs.String(); strings.Contains(text, "internal error") || strings.Contains(text, "panic") {
