@@ -40,9 +40,9 @@ echo "test: go test $race ./..."
 # shellcheck disable=SC2046,SC2086
 $GO test $race -timeout 20m $($GO list ./... | grep -vE '/(disasm|cmd/perfark)$')
 # shellcheck disable=SC2086
-$GO test $race -timeout 20m -skip "$records" ./cmd/perfark
+GO=$GO scripts/shares.sh . "$records" $race
 echo "test: go test of what records, and of the decoders"
-$GO test -timeout 20m -run "$records" ./cmd/perfark
+GO=$GO scripts/shares.sh "$records" '^$'
 $GO test -timeout 10m ./disasm
 make -s disasm/iced/iced.go
 if [ -s disasm/iced/iced.go ]; then
