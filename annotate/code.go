@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/perfark/perfark/disasm"
 	"github.com/perfark/perfark/objfile"
@@ -154,12 +155,30 @@ func (c *Code) read(ctx context.Context, fn *Function) (*Listing, error) {
 		at += in.Len
 	}
 	l.count(len(c.p.Events))
+	if text.Padded {
+		l.trim()
+	}
 	l.Name = c.label(l, start)
 	for i := range l.Lines {
 		x := &l.Lines[i]
 		x.Text = x.Inst.Format(func(link uint64) string { return c.label(l, link) })
 	}
 	return l, nil
+}
+
+// trim leaves out nops at the end, as perf does of functions whose size is not
+// known.
+func (l *Listing) trim() {
+	n := len(l.Lines)
+	for n > 1 {
+		x := &l.Lines[n-1]
+		text := x.Inst.Format(func(uint64) string { return "" })
+		if !strings.Contains(" "+text, " nop") || slices.ContainsFunc(x.Counts, func(c Count) bool { return c != Count{} }) {
+			break
+		}
+		n--
+	}
+	l.Lines = l.Lines[:n]
 }
 
 // label is the name of an address: what the object has, else the distance from

@@ -247,7 +247,7 @@ func (c *reading) identify(r io.ReaderAt, name string, l decode.Limits) {
 
 // carriesID reports whether files of kind are ELF files with an id.
 func carriesID(kind store.Kind) bool {
-	return kind != store.Kallsyms && !isLog(kind) && kind != store.Index && kind != store.SourceText
+	return kind != store.Kallsyms && !isLog(kind) && kind != store.Index && kind != store.SourceText && !isKcore(kind)
 }
 
 // stream copies size bytes of r to w. A file that ends early has changed.

@@ -120,6 +120,28 @@ func JITDumpName(pid int32, sum string) string {
 	return fmt.Sprintf("%s/jit/%d-%.16s.dump", ownDir, pid, sum)
 }
 
+// kcoreDir is where the tree has copies of kernel memory.
+const kcoreDir = "[kernel.kcore]"
+
+// kcoreKinds are the kinds of the files of a copy of kernel memory, by name.
+var kcoreKinds = map[string]store.Kind{"kcore": store.KCore, "kallsyms": store.KCoreKallsyms, "modules": store.KCoreModules}
+
+// isKcore reports whether files of a kind are of a copy of kernel memory.
+func isKcore(k store.Kind) bool {
+	return k == store.KCore || k == store.KCoreKallsyms || k == store.KCoreModules
+}
+
+// KcoreName returns the name in the tree of a file of a copy of kernel memory,
+// which is where perf looks for it. stamp tells the copies of one kernel apart.
+func KcoreName(id buildid.ID, stamp string, kind store.Kind) string {
+	for name, k := range kcoreKinds {
+		if k == kind {
+			return kcoreDir + "/" + id.String() + "/" + stamp + "/" + name
+		}
+	}
+	return ""
+}
+
 // isLog reports whether files of a kind are what a process wrote about its own
 // code. They stand in ownDir, and are for its user only.
 func isLog(k store.Kind) bool { return k == store.PerfMap || k == store.JITDump }

@@ -82,7 +82,7 @@ func outEntries(m *Manifest, c Contents, f Format) ([]outEntry, error) {
 				continue
 			}
 			mode := int64(0o644)
-			if f.Kind == store.Kallsyms || isLog(f.Kind) {
+			if f.Kind == store.Kallsyms || isLog(f.Kind) || isKcore(f.Kind) {
 				mode = 0o600
 			}
 			out = append(out, outEntry{name: prefix + string(f.Name), typ: tar.TypeReg, mode: mode, size: f.Size,

@@ -2,6 +2,9 @@ package archive
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -78,6 +81,8 @@ func (pl *Plan) file(o Object, g []*item, p *part) File {
 	switch p.kind {
 	case store.PerfMap:
 		f.Name = Name(PerfMapName(g[0].pid))
+	case store.KCore, store.KCoreKallsyms, store.KCoreModules:
+		f.Name = Name(KcoreName(o.ID, kcoreStamp(g), p.kind))
 	case store.JITDump:
 		f.Name = Name(JITDumpName(g[0].pid, p.reading.sum))
 	default:
@@ -88,6 +93,20 @@ func (pl *Plan) file(o Object, g []*item, p *part) File {
 	}
 	f.Mode, f.UID, f.GID = owner(p.file.Info)
 	return f
+}
+
+// kcoreStamp is what stands for the time in the names of a copy of kernel
+// memory: the same copy always has the same.
+func kcoreStamp(g []*item) string {
+	h := sha256.New()
+	for _, it := range g {
+		for _, p := range it.parts {
+			if isKcore(p.kind) {
+				fmt.Fprintln(h, p.kind, p.reading.sum)
+			}
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // livePattern is the name by which the file of a living process is opened.

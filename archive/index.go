@@ -205,6 +205,7 @@ var (
 	linkPattern     = regexp.MustCompile(`^\.build-id/([0-9a-f]{2})/([0-9a-f]{1,126})$`)
 	manifestPattern = regexp.MustCompile(`^\.perfark/[0-9a-f]{16}\.json$`)
 	mapPattern      = regexp.MustCompile(`^\.perfark/jit/perf-([0-9]{1,10})\.map$`)
+	kcorePattern    = regexp.MustCompile(`^\[kernel\.kcore\]/([0-9a-f]+)/([0-9A-Za-z_-]{1,64})/(kcore|kallsyms|modules)$`)
 	dumpPattern     = regexp.MustCompile(`^\.perfark/jit/([0-9]{1,10})-[0-9a-f]{16}\.dump$`)
 )
 
@@ -298,6 +299,9 @@ func reserved(name string) bool {
 // splitObject splits the name of a file in the tree: <path>/<id>/<kind>, or
 // <path>/<id> as the first perf wrote it.
 func splitObject(name string) (dir, hexID string, kind store.Kind, err error) {
+	if m := kcorePattern.FindStringSubmatch(name); m != nil && isHexID(m[1]) {
+		return kcoreDir, m[1], kcoreKinds[m[3]], nil
+	}
 	dir, base := path.Split(name)
 	dir = strings.TrimSuffix(dir, "/")
 	switch kind = store.Kind(base); kind {
@@ -455,6 +459,9 @@ func (x *index) guess() {
 			continue
 		}
 		home := dir + "/" + hexID
+		if isKcore(kind) {
+			home = path.Dir(name) // each is of another boot
+		}
 		o := byDir[home]
 		if o == nil {
 			o = &Object{Kind: guessKind(dir), Paths: []Name{Name(recordedPath(dir))}}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"runtime"
@@ -63,6 +64,7 @@ type PlanOptions struct {
 	SlimAgain     bool         // also of what is a slim copy: files of package redact have that mark
 	DebugInfo     DebugInfo
 	Vmlinux       bool          // take the kernel image too
+	Kcore         bool          // take the code of the running kernel out of its memory; copies of it are taken anyway
 	VmlinuxFile   string        // the kernel image, if not to be looked for
 	Command       string        // what the user typed, for hints: "perfark archive -i perf.data"
 	Caller        string        // who runs this, for messages: "nobody (uid 65534)"; "" for root
@@ -257,6 +259,9 @@ func (pl *Plan) unwanted(it *item) bool { return pl.o.Verified && it.unverified 
 // asked for. One of the two is enough for names.
 func (pl *Plan) findKernel(ctx context.Context, it *item) error {
 	err := pl.add(ctx, it, store.Kallsyms)
+	if err == nil {
+		defer pl.findKcore(ctx, it)
+	}
 	if !pl.o.Vmlinux {
 		return err
 	}
@@ -271,6 +276,36 @@ func (pl *Plan) findKernel(ctx context.Context, it *item) error {
 		pl.Missing = append(pl.Missing, m)
 	}
 	return nil
+}
+
+// findKcore adds a copy of the memory of the kernel in the boot of the
+// recording, with that of its modules.
+func (pl *Plan) findKcore(ctx context.Context, it *item) {
+	obj := &pl.profile.Objects[it.object]
+	if it.id == "" || it.unverified {
+		return
+	}
+	var parts []*part
+	for _, kind := range []store.Kind{store.KCoreModules, store.KCore, store.KCoreKallsyms} {
+		k := store.Key{ID: it.id, Kind: kind, Path: it.path, RefName: obj.RefName, RefAddr: obj.RefAddr}
+		f, err := pl.o.Source.Get(ctx, k)
+		if err == nil && f.Live && !pl.o.Kcore {
+			f.Close()
+			err = fs.ErrNotExist
+		}
+		switch {
+		case err == nil:
+			parts = append(parts, &part{kind: kind, key: k, file: f})
+		case kind != store.KCoreModules:
+			for _, p := range parts {
+				p.file.Close()
+			}
+			return
+		}
+	}
+	for _, p := range parts {
+		pl.append(it, p)
+	}
 }
 
 // findDebug opens the separate debug files of an object.

@@ -3,6 +3,7 @@ package archive
 import (
 	"archive/tar"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -141,6 +142,9 @@ func (a *Archive) Get(ctx context.Context, k store.Key) (*store.File, error) {
 	if k.Kind == store.Split {
 		k = store.Key{Kind: store.ELF, Path: k.Path}
 	}
+	if isKcore(k.Kind) {
+		return a.kcore(k)
+	}
 	var found []*Object
 	for i := range a.x.objects {
 		if o := &a.x.objects[i]; wanted(o, k) && o.file(k.Kind) != nil {
@@ -185,6 +189,33 @@ func (a *Archive) Get(ctx context.Context, k store.Key) (*store.File, error) {
 			Why: fmt.Sprintf("carries build id %s, want %s", orNone(got.id), k.ID)}
 	}
 	return f, nil
+}
+
+// kcore opens a file of the copy of kernel memory that is of the boot that k
+// asks for.
+func (a *Archive) kcore(k store.Key) (*store.File, error) {
+	var errs []error
+	for i := range a.x.objects {
+		o := &a.x.objects[i]
+		if k.ID == "" || !o.ID.Match(k.ID) || o.file(k.Kind) == nil {
+			continue
+		}
+		err := store.SameKcore(func(kind store.Kind) (*store.File, error) {
+			f := o.file(kind)
+			if f == nil {
+				return nil, fmt.Errorf("%s: no %s beside %s: %w", a.name, kind, o.file(k.Kind).Name, fs.ErrNotExist)
+			}
+			return a.OpenMember(f.Name)
+		}, k)
+		if err == nil {
+			return a.OpenMember(o.file(k.Kind).Name)
+		}
+		errs = append(errs, err)
+	}
+	if len(errs) == 0 {
+		return nil, fmt.Errorf("%s: no %v: %w", a.name, k, fs.ErrNotExist)
+	}
+	return nil, errors.Join(errs...)
 }
 
 func orNone(id buildid.ID) string {

@@ -376,6 +376,13 @@ func (u *unpacker) put(ctx context.Context, cache *store.BuildIDCache, o *Object
 	if err != nil {
 		return err
 	}
+	if isKcore(f.Kind) {
+		stored, err := cache.PutKcoreFile(ctx, o.ID, path.Base(path.Dir(string(f.Name))), f.Kind, file, store.PutOptions{Update: u.o.Force, SHA256: f.SHA256})
+		if !stored && err == nil {
+			out.Outcome = Kept
+		}
+		return err
+	}
 	res, err := cache.Put(ctx, store.Key{ID: o.ID, Kind: f.Kind, Path: dir}, file, store.PutOptions{Update: u.o.Force, SHA256: f.SHA256})
 	if err != nil {
 		return err

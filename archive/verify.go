@@ -188,7 +188,7 @@ func (v *verifier) links(objects []Object) {
 	dirs := map[string][]string{} // by id in hex
 	for i := range objects {
 		o := &objects[i]
-		if o.ID != "" && !o.pooled() {
+		if o.ID != "" && !o.pooled() && !isKcore(o.Files[0].Kind) {
 			dirs[o.ID.String()] = append(dirs[o.ID.String()], path.Dir(string(o.Files[0].Name)))
 		}
 	}

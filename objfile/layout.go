@@ -34,6 +34,26 @@ func (f *File) FileOffset(addr uint64) (off uint64, ok bool) {
 	return addr - p.vaddr + p.off, true
 }
 
+// Segment returns where in the file an address as linked lies, and how many
+// bytes of its segment follow there.
+func (f *File) Segment(addr uint64) (off, size uint64, ok bool) {
+	p, ok := f.load(addr)
+	if !ok || addr-p.vaddr >= p.filesz {
+		return 0, 0, false
+	}
+	return addr - p.vaddr + p.off, p.filesz - (addr - p.vaddr), true
+}
+
+// NextSegment returns where the first segment begins behind an address.
+func (f *File) NextSegment(addr uint64) (start uint64, ok bool) {
+	for _, p := range f.loads {
+		if p.vaddr > addr && p.filesz > 0 {
+			return p.vaddr, true
+		}
+	}
+	return 0, false
+}
+
 // A LoadedSection is a code section of a relocatable file, in the space Loaded.
 type LoadedSection struct {
 	Name string

@@ -431,6 +431,10 @@ func openRegular(name string) (*os.File, error) {
 	return f, nil
 }
 
+// OneStream reports whether all records of the recording are in one file: of a
+// directory, in its data.
+func (f *File) OneStream() bool { return !f.hdr.Dir || len(f.streams) <= 1 }
+
 // KcoreDirs returns the kcore_dir* of a directory: copies of /proc/kcore,
 // kallsyms and modules that perf record --kcore made.
 func (f *File) KcoreDirs() []string { return f.kcore }

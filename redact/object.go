@@ -74,7 +74,9 @@ type source struct {
 
 // Get opens a file. See store.Source.
 func (s *source) Get(ctx context.Context, k store.Key) (*store.File, error) {
-	if k.Kind == store.Index { // it may hold names, and is only a shortcut
+	switch k.Kind {
+	case store.Index, // it may hold names, and is only a shortcut
+		store.KCore, store.KCoreKallsyms, store.KCoreModules: // memory may hold anything
 		return nil, fmt.Errorf("%v: %w", k, fs.ErrNotExist)
 	}
 	redacted := k.Path

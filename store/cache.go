@@ -74,6 +74,8 @@ func (c *BuildIDCache) Get(ctx context.Context, k Key) (*File, error) {
 		return c.byHash(root, &s)
 	case k.ID == "":
 		return c.byHash(root, &s)
+	case k.Kind == KCore || k.Kind == KCoreKallsyms || k.Kind == KCoreModules:
+		return c.kcore(root, &s)
 	}
 	var files []*File
 	for _, name := range idNames(k.ID) {
@@ -99,6 +101,10 @@ func (c *BuildIDCache) Get(ctx context.Context, k Key) (*File, error) {
 		if len(files) > 0 {
 			break
 		}
+	}
+	if len(files) == 0 && k.Kind == Kallsyms {
+		// As perf does: that of a copy of the kernel's memory.
+		return c.kcore(root, &s)
 	}
 	if len(files) == 0 {
 		return nil, s.err(c.dir)

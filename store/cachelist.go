@@ -218,6 +218,9 @@ func (l *lister) walk(dir string, depth int) error {
 				e.Linked = l.leadsTo(name, fi)
 			}
 			l.idDir(at, e)
+			if dir == kcoreName {
+				continue // it has directories of times
+			}
 		}
 		if err := l.walk(at, depth+1); err != nil {
 			return err

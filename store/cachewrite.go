@@ -65,7 +65,7 @@ func (c *BuildIDCache) Put(ctx context.Context, k Key, f *File, o PutOptions) (P
 	if k.ID == "" && k.Kind != ELF && k.Kind != VDSO {
 		return PutResult{}, fmt.Errorf("%s: a %s without a build id has no place in a cache", f.Origin, k.Kind)
 	}
-	if k.Kind == PerfMap || k.Kind == JITDump || k.Kind == Split {
+	if _, part := kcoreBase(k.Kind); part || k.Kind == PerfMap || k.Kind == JITDump || k.Kind == Split {
 		return PutResult{}, fmt.Errorf("%s: a %s has no place in a cache", f.Origin, k.Kind)
 	}
 	if _, err := checked(&File{ReaderAt: f.ReaderAt, Size: f.Size, Origin: f.Origin, Close: noClose}, nil, k); err != nil {
@@ -379,6 +379,9 @@ func (w *treeWriter) seal(k Key, f *File, t *os.File, n int64) error {
 // mode returns the mode of a copy. Kernel addresses are the owner's alone; an
 // object is as open as its original, and not set-uid.
 func mode(k Kind, f *File) fs.FileMode {
+	if _, part := kcoreBase(k); part {
+		return 0o400 // as perf has it
+	}
 	if k == Kallsyms || k == VDSO || k == PerfMap || k == JITDump || f.Info == nil {
 		return 0o600
 	}

@@ -34,6 +34,10 @@ type host struct {
 	syms     []byte // /proc/kallsyms
 	symsErr  error
 
+	coreOnce sync.Once
+	core     *Kcore // of the running kernel
+	coreErr  error
+
 	modOnce sync.Once
 	modules map[string][]string // module name → paths
 }
@@ -69,6 +73,8 @@ func (h *host) Get(ctx context.Context, k Key) (*File, error) {
 		// No file of a guest is on its host.
 	case k.Kind == Kallsyms:
 		f = h.kallsyms(s)
+	case k.Kind == KCore || k.Kind == KCoreKallsyms || k.Kind == KCoreModules:
+		f = h.kcore(s)
 	case k.Kind == VDSO || k.Kind == ELF && isVDSO(k.Path):
 		f = h.vdso(s)
 	case k.Kind != ELF:

@@ -18,9 +18,6 @@ import (
 	"github.com/perfark/perfark/objfile"
 )
 
-// most is how much of a file of /proc or /sys is read, in bytes.
-const most = 256 << 20
-
 // KernelID returns the Build ID of the running kernel, from kernel/notes below
 // sys, which is /sys if "".
 func KernelID(sys string) (buildid.ID, error) {
@@ -101,6 +98,28 @@ func (h *host) kallsyms(s *search) *File {
 		return nil
 	}
 	f.Unverified = s.key.ID == ""
+	return f
+}
+
+// kcore opens a copy of the memory of the running kernel, if it is the boot of
+// the recording.
+func (h *host) kcore(s *search) *File {
+	name := filepath.Join(h.o.Proc, kcoreFile)
+	h.kernelOnce.Do(func() { h.kernel, h.kernelErr = KernelID(h.o.Sys) })
+	if s.key.ID == "" || h.kernelErr != nil || !h.kernel.Match(s.key.ID) {
+		return nil // that it is another kernel is said of its symbols
+	}
+	h.coreOnce.Do(func() { h.core, h.coreErr = ReadKcore(h.o.Proc) })
+	if h.coreErr != nil {
+		s.note(name, h.coreErr)
+		return nil
+	}
+	if err := sameBoot(func(k Kind) (*File, error) { return h.core.File(k, name), nil }, s.key); err != nil {
+		s.note(name, err)
+		return nil
+	}
+	f := h.core.File(s.key.Kind, name)
+	f.Live = true
 	return f
 }
 
@@ -201,20 +220,6 @@ func isModule(p string) bool {
 	}
 	base := path.Base(p)
 	return moduleName(base) != strings.ReplaceAll(base, "-", "_")
-}
-
-// moduleName returns the kernel's name of a module: that of its file without
-// .ko and the suffix of a compression, or what is between brackets.
-func moduleName(p string) string {
-	if isModuleName(p) {
-		p = p[1 : len(p)-1]
-	}
-	p = path.Base(p)
-	// However it is compressed: what is in the file tells.
-	if i := strings.LastIndex(p, ".ko"); i > 0 && (p[i+3:] == "" || p[i+3] == '.' && !strings.Contains(p[i+4:], ".")) {
-		p = p[:i]
-	}
-	return strings.ReplaceAll(p, "-", "_")
 }
 
 // module opens the file of a kernel module: at its recorded path, or where the

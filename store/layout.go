@@ -158,3 +158,17 @@ func isModuleName(p string) bool {
 	return !strings.HasPrefix(p, "[stack") && !strings.HasPrefix(p, "[anon") && !strings.HasPrefix(p, "[vvar") &&
 		!strings.HasPrefix(p, "[bpf") && !strings.ContainsAny(p, " /")
 }
+
+// moduleName returns the kernel's name of a module: that of its file without
+// .ko and the suffix of a compression, or what is between brackets.
+func moduleName(p string) string {
+	if isModuleName(p) {
+		p = p[1 : len(p)-1]
+	}
+	p = path.Base(p)
+	// However it is compressed: what is in the file tells.
+	if i := strings.LastIndex(p, ".ko"); i > 0 && (p[i+3:] == "" || p[i+3] == '.' && !strings.Contains(p[i+4:], ".")) {
+		p = p[:i]
+	}
+	return strings.ReplaceAll(p, "-", "_")
+}

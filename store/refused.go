@@ -24,6 +24,7 @@ const (
 	Changed    Reason = "changed"    // written to while it was read
 	Restricted Reason = "restricted" // kallsyms of zeros
 	OtherHost  Reason = "other host" // belongs to a kernel or host that is not the recorded one
+	OtherBoot  Reason = "other boot" // belongs to the recorded kernel, but was in memory in another boot, or with other modules
 	Malformed  Reason = "malformed"  // cannot be read as what it should be
 )
 

@@ -55,11 +55,20 @@ type Key struct {
 	// a Build ID); 0 if not. It admits a file that has no id.
 	Maj, Min    uint32
 	Ino, InoGen uint64
+
+	// KCore and its companions: what has to be where in that copy of a kernel's
+	// memory, as each is of one boot, and of the modules that were loaded then.
+	RefName    string // a symbol of the kernel; "": no copy is used
+	RefAddr    uint64
+	Module     string // by name or path; "": none is asked for
+	ModuleAddr uint64 // where it begins
 }
 
 // String describes what is asked for.
 func (k Key) String() string {
 	switch {
+	case k.Kind == KCore && k.Module != "":
+		return fmt.Sprintf("copy of the kernel's memory with module %q at 0x%x", k.Module, k.ModuleAddr)
 	case k.Kind == PerfMap:
 		return fmt.Sprintf("perf map of process %d", k.PID)
 	case k.Kind == JITDump:
@@ -86,6 +95,9 @@ type File struct {
 	// stands under the path in a ~/.debug tree. It decides where two programs
 	// share an id.
 	Bound bool
+
+	// Live is set for the memory of the kernel that runs.
+	Live bool
 
 	// Info is that of a file of a file system as it was opened, nil for others.
 	Info fs.FileInfo

@@ -59,7 +59,9 @@ func (r *resolver) kernelOf(ctx context.Context, obj *profile.Object) *kernel {
 
 // load reads the kernel's kallsyms and finds out by how much they are off.
 func (k *kernel) load(ctx context.Context, r *resolver) {
-	sf, err := r.get(ctx, key(k.obj, store.Kallsyms))
+	want := key(k.obj, store.Kallsyms)
+	want.RefName, want.RefAddr = k.obj.RefName, k.obj.RefAddr
+	sf, err := r.get(ctx, want)
 	if err != nil {
 		k.reason, k.detail = reason(err, k.obj)
 		if k.reason == NotFound || k.reason == NoBuildID {

@@ -22,6 +22,7 @@ type Text struct {
 	Origin     string
 	Unverified bool // nothing but its path ties the file to the recording
 	Slim       bool // code of functions without samples is not there
+	Padded     bool // functions end where the next one begins: the last instructions may be padding
 
 	code io.ReaderAt
 	off  func(addr uint64) (off, size uint64, ok bool) // place in code, and how much follows
@@ -30,7 +31,8 @@ type Text struct {
 	name func(addr uint64) string
 	done func()
 
-	labels *objfile.Table // in the space of Address; nil if there are none
+	labels *objfile.Table    // in the space of Address; nil if there are none
+	kernel *objfile.Kallsyms // of a copy of kernel memory, in place of labels; else nil
 	names  map[uint64]string
 }
 
@@ -81,13 +83,40 @@ func OpenText(ctx context.Context, p *profile.Profile, object int32, o Options) 
 	case profile.KindSpecial, profile.KindUnnamed:
 		return nil, fail(NotCode, "")
 	}
-	f, sf, err := r.open(ctx, key(obj, textKind(obj)), decode.NewBudget(o.Limits))
-	if err != nil {
-		why, detail := reason(err, obj)
-		if (why == NotFound || why == NoBuildID) && obj.Kind != profile.KindFile {
-			why = NoVmlinux
+	t, err := r.fileText(ctx, obj)
+	if err == nil {
+		return t, nil
+	}
+	why, detail := reason(err, obj)
+	if (why == NotFound || why == NoBuildID) && obj.Kind != profile.KindFile {
+		why = NoVmlinux
+	}
+	if isKernel(obj) {
+		t, kerr := r.kcoreText(ctx, obj)
+		if kerr == nil {
+			return t, nil
 		}
-		return nil, fail(why, detail)
+		if x := store.MostTelling(kerr); x != nil && (detail == "" || x.Reason == store.OtherBoot) {
+			detail = x.Error()
+		}
+	}
+	return nil, fail(why, detail)
+}
+
+// isKernel reports whether obj is a kernel or a module of one.
+func isKernel(obj *profile.Object) bool {
+	switch obj.Kind {
+	case profile.KindKernel, profile.KindGuestKernel, profile.KindModule, profile.KindGuestModule:
+		return true
+	}
+	return false
+}
+
+// fileText opens the code in the file of obj.
+func (r *resolver) fileText(ctx context.Context, obj *profile.Object) (*Text, error) {
+	f, sf, err := r.open(ctx, key(obj, textKind(obj)), decode.NewBudget(r.o.Limits))
+	if err != nil {
+		return nil, err
 	}
 	t := &Text{
 		Machine: f.Machine(), Bits: f.Class(), Flags: f.Flags(), Big: f.Big(), Origin: sf.Origin, Unverified: sf.Unverified, Slim: f.IsSlim(),
@@ -108,7 +137,7 @@ func OpenText(ctx context.Context, p *profile.Profile, object int32, o Options) 
 		err = objfile.ErrNoRuntime
 	case obj.Kind == profile.KindKernel || obj.Kind == profile.KindGuestKernel:
 		err = r.kernelText(ctx, t, f, obj)
-	case f.Type() == objfile.TypeRel && obj.Kind == profile.KindModule:
+	case f.Type() == objfile.TypeRel && isKernel(obj):
 		t.moduleText(f, obj.Start)
 	default:
 		size := uint64(max(sf.Size, 0))
@@ -117,8 +146,47 @@ func OpenText(ctx context.Context, p *profile.Profile, object int32, o Options) 
 	}
 	if err != nil {
 		t.Close()
-		why, detail := reason(err, obj)
-		return nil, fail(why, detail)
+		return nil, err
+	}
+	return t, nil
+}
+
+// kcoreText opens the code of a kernel or a module in a copy of the memory that
+// it was in, at the addresses that it ran at.
+func (r *resolver) kcoreText(ctx context.Context, obj *profile.Object) (*Text, error) {
+	k := r.kernelOf(ctx, obj)
+	if k.obj == nil {
+		return nil, fmt.Errorf("the kernel of %s: %w", obj.Path, fs.ErrNotExist)
+	}
+	want := key(k.obj, store.KCore)
+	want.RefName, want.RefAddr = k.obj.RefName, k.obj.RefAddr
+	if obj != k.obj && (obj.Kind == profile.KindModule || obj.Kind == profile.KindGuestModule) {
+		want.Module, want.ModuleAddr = moduleName(obj), obj.Start
+	}
+	sf, err := r.get(ctx, want)
+	if err != nil {
+		return nil, err
+	}
+	f, err := objfile.Open(sf, sf.Size, sf.Origin, decode.NewBudget(r.o.Limits))
+	if err == nil && f.Type() != objfile.TypeCore {
+		err = fmt.Errorf("%s: not a core file", sf.Origin)
+	}
+	if err != nil {
+		closeFile(sf)
+		return nil, err
+	}
+	same := func(addr uint64) (uint64, bool) { return addr, true }
+	t := &Text{
+		Machine: f.Machine(), Bits: f.Class(), Flags: f.Flags(), Big: f.Big(), Origin: sf.Origin, Unverified: sf.Unverified, Padded: true,
+		code: sf, off: f.Segment, link: same, back: same, done: func() { closeFile(sf) },
+		// As objdump calls what is in no section.
+		name: func(uint64) string { return "load0" },
+	}
+	// Names are of the same boot; without them addresses are numbers.
+	want.Kind = store.KCoreKallsyms
+	if kf, err := r.get(ctx, want); err == nil {
+		t.kernel, _ = objfile.ReadKallsyms(io.NewSectionReader(kf, 0, kf.Size), decode.NewBudget(r.o.Limits))
+		closeFile(kf)
 	}
 	return t, nil
 }
@@ -230,6 +298,14 @@ func Places(ctx context.Context, p *profile.Profile, object int32, name string, 
 	}
 	defer t.Close()
 	var out []uint64
+	if t.kernel != nil {
+		for i := range t.kernel.Len() {
+			if s := t.kernel.Sym(i); s.Name == name {
+				out = append(out, s.Start)
+			}
+		}
+		return out, nil
+	}
 	if t.labels == nil {
 		return nil, nil
 	}
@@ -302,6 +378,16 @@ func (t *Text) Location(link uint64) (uint64, bool) { return t.back(link) }
 // before it and the distance; "" if there is none. It is not for several
 // goroutines at a time.
 func (t *Text) Name(link uint64) string {
+	if t.kernel != nil {
+		s, _, ok := t.kernel.Lookup(link)
+		switch {
+		case !ok:
+			return ""
+		case link == s.Start:
+			return s.Name
+		}
+		return fmt.Sprintf("%s+0x%x", s.Name, link-s.Start)
+	}
 	if t.labels == nil {
 		return ""
 	}

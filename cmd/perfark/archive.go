@@ -46,6 +46,7 @@ type archiveCmd struct {
 	sourceText   string
 	debugInfo    string
 	vmlinux      string
+	kcore        bool
 	allowMissing bool
 	minCoverage  float64
 	workers      int
@@ -110,6 +111,7 @@ func (c *archiveCmd) addPackFlags(cmd *cobra.Command) {
 	fs.StringVar(&c.sourceText, "sources", "none", "pack the source files of `WHICH` lines, for annotate: none, or hot (those with samples)")
 	fs.StringVar(&c.debugInfo, "debug-info", "all", "pack separate debug files of `WHICH` objects: none, hot (1% of the samples) or all")
 	fs.StringVar(&c.vmlinux, "vmlinux", "", "pack the kernel image too: `FILE`, or that found by its Build ID")
+	fs.BoolVar(&c.kcore, "kcore", false, "pack the code of the running kernel and its modules, out of its memory; copies of it are packed anyway")
 	fs.Lookup("vmlinux").NoOptDefVal = vmlinuxByID
 	fs.BoolVar(&c.allowMissing, "allow-missing", false, "exit with status 0 even if objects are missing")
 	fs.Float64Var(&c.minCoverage, "min-coverage", 0, "exit with status 0 if at least `PCT` percent of the frames have names")
@@ -175,7 +177,7 @@ func (c *archiveCmd) run(ctx context.Context, name string) error {
 func (c *archiveCmd) planOptions(name string) (archive.PlanOptions, error) {
 	o := archive.PlanOptions{
 		Tool: "perfark " + version(), MaxObjectSize: int64(c.maxObject), Verified: c.verified, Slim: c.slim, Index: c.index, Workers: c.workers, Limits: c.limits,
-		Vmlinux: c.given("vmlinux"), VmlinuxFile: c.vmlinux,
+		Kcore: c.kcore, Vmlinux: c.given("vmlinux"), VmlinuxFile: c.vmlinux,
 		Command: cmp.Or(c.again, c.command(name)),
 	}
 	if c.vmlinux == vmlinuxByID {
@@ -470,6 +472,13 @@ func (c *archiveCmd) rawData(name string, in *input, include bool) (*archive.Dat
 			return nil, err
 		}
 		in.closers = append(in.closers, f)
+		if fi, err := f.Stat(); err == nil && fi.IsDir() && in.OneStream() {
+			// perf record --kcore: what is beside the data is packed as objects.
+			if f, err = os.Open(filepath.Join(name, "data")); err != nil {
+				return nil, err
+			}
+			in.closers = append(in.closers, f)
+		}
 	} else if !ok {
 		return nil, nil
 	}

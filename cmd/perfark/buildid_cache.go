@@ -27,6 +27,7 @@ type buildIDCacheCmd struct {
 	add, remove, update, purge []string
 	purgeAll, list             bool
 	missing                    string
+	kcore                      string
 }
 
 func newBuildIDCacheCmd(a *app) *cobra.Command {
@@ -38,7 +39,8 @@ func newBuildIDCacheCmd(a *app) *cobra.Command {
 their Build ID (see docs/store.md). Files are copied, never linked to, and verified;
 of two copies of a program the one that can name more stays. FILES are names, with
 commas between them; -a and -u take [kernel.kallsyms] and [vdso] of the running
-kernel too, and -r also takes Build IDs.
+kernel too, and -r also takes Build IDs. -k copies the code of the running kernel
+and of its modules out of memory, so that its functions can be annotated.
 
 -l prints a line per file: id, path, kind, size, what it can name, and what is wrong
 with it, if anything, with tabs between them after the path.
@@ -48,6 +50,7 @@ Exit status: 0 all is done; 1 nothing of it; 3 a part.`,
   perfark buildid-cache -l
   perfark buildid-cache -M perf.data       # what is missing to read perf.data
   perfark buildid-cache -r ./server
+  perfark buildid-cache -k /proc/kcore     # as root
   perfark buildid-cache gc --max-size 2G --older-than 90d --dry-run`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -67,6 +70,7 @@ Exit status: 0 all is done; 1 nothing of it; 3 a part.`,
 	fs.BoolVarP(&c.purgeAll, "purge-all", "P", false, "remove everything")
 	fs.BoolVarP(&c.list, "list", "l", false, "list what is there")
 	fs.StringVarP(&c.missing, "missing", "M", "", "list the objects of the recording `FILE` that are not there")
+	fs.StringVarP(&c.kcore, "kcore", "k", "", "copy the code in `KCORE`, which is /proc/kcore or a copy of it, with kallsyms and modules beside it")
 	fs.BoolVarP(&a.force, "force", "f", false, "write into a directory that others own or may write to")
 	fs.StringArrayVar(&a.debugDirs, "debug-dir", nil, "look for debug files in `DIR` too; may be repeated")
 	a.addOutputFlags(cmd)
@@ -88,8 +92,14 @@ func (c *buildIDCacheCmd) run(ctx context.Context) error {
 		}},
 		{c.purge, c.purgePath},
 	}
-	if len(c.add)+len(c.remove)+len(c.update)+len(c.purge) == 0 && !c.purgeAll && !c.list && c.missing == "" {
-		return usagef("nothing to do: one of -a, -r, -u, -p, -P, -l, -M is wanted")
+	if c.kcore != "" {
+		actions = append(actions, struct {
+			files []string
+			do    func(context.Context, string) error
+		}{[]string{c.kcore}, c.putKcore})
+	}
+	if len(c.add)+len(c.remove)+len(c.update)+len(c.purge) == 0 && !c.purgeAll && !c.list && c.missing == "" && c.kcore == "" {
+		return usagef("nothing to do: one of -a, -r, -u, -p, -P, -k, -l, -M is wanted")
 	}
 	done, failed := 0, 0
 	for _, a := range actions {
@@ -100,6 +110,9 @@ func (c *buildIDCacheCmd) run(ctx context.Context) error {
 			}
 			if err != nil {
 				c.notef("buildid-cache: %s", err)
+				for _, h := range hints(err) {
+					c.hintf("%s", h)
+				}
 				failed++
 				continue
 			}
@@ -184,6 +197,42 @@ func (c *buildIDCacheCmd) put(ctx context.Context, name string, o store.PutOptio
 	}
 	defer d.Close()
 	return c.putFile(ctx, k, d, o)
+}
+
+// putKcore adds a copy of the code of a kernel and its modules.
+func (c *buildIDCacheCmd) putKcore(ctx context.Context, name string) error {
+	dir := filepath.Dir(name)
+	if fi, err := os.Stat(name); err == nil && fi.IsDir() {
+		dir = name
+	} else if err == nil && filepath.Base(name) != "kcore" {
+		return fmt.Errorf("%s: not named kcore", name)
+	}
+	id, err := store.KcoreID(dir)
+	if err != nil {
+		return hintf(err, "-k ROOT/proc/kcore takes it from ROOT/sys/kernel/notes; --buildid-dir DIR buildid-cache -k DIR/[kernel.kcore]/ID/TIME/kcore, from the name")
+	}
+	k, err := store.ReadKcore(dir)
+	if errors.Is(err, fs.ErrNotExist) && filepath.Clean(dir) == "/proc" {
+		return hintf(err, "this kernel shows no copy of its memory (CONFIG_PROC_KCORE)")
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return hintf(err, "reading the memory of the kernel needs root (CAP_SYS_RAWIO)")
+	}
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	stamp := fmt.Sprintf("%s%02d", now.Format("20060102150405"), now.Nanosecond()/10_000_000)
+	at, stored, err := c.cache().PutKcore(ctx, id, k, stamp, store.PutOptions{Force: c.force})
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if stored {
+		c.verbosef("kcore added to %s/%s", c.cacheDir(), at)
+	} else {
+		c.verbosef("the same kcore is in %s/%s", c.cacheDir(), at)
+	}
+	return nil
 }
 
 // putFile adds an open file and says so with -v.
