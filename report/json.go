@@ -24,6 +24,7 @@ type JSONOptions struct {
 	File         string // name of the recording
 	Lost         uint64 // samples lost
 	PercentLimit float64
+	Blocks       *BlockTable // of each table, besides the rows; nil: none
 }
 
 // WriteJSON writes tables as JSON, a row on a line, one after the other: a row
@@ -37,7 +38,7 @@ func WriteJSON(w io.Writer, tables []*Table, o JSONOptions) error {
 			bw.WriteByte(',')
 		}
 		bw.WriteByte('\n')
-		j := jsonWriter{t: t, p: newPrinter(t, PageOptions{PercentLimit: o.PercentLimit}, bw), w: bw}
+		j := jsonWriter{t: t, blocks: o.Blocks, p: newPrinter(t, PageOptions{PercentLimit: o.PercentLimit}, bw), w: bw}
 		if err := j.table(); err != nil {
 			return err
 		}
@@ -53,6 +54,7 @@ type jsonWriter struct {
 	w   *bufio.Writer
 	buf []byte
 
+	blocks *BlockTable
 	levels [][]int // of a hierarchy: the columns of each
 }
 
@@ -110,6 +112,14 @@ func (j *jsonWriter) table() error {
 		return err
 	}
 	j.w.Write(escape.JSON(head[:len(head)-1]))
+	if j.blocks != nil {
+		list, err := marshal(j.blocks.json(t, j.p.o.PercentLimit))
+		if err != nil {
+			return err
+		}
+		j.w.WriteString(",\"blocks\":")
+		j.w.Write(escape.JSON(list))
+	}
 	j.w.WriteString(",\"rows\":[")
 	if t.tiered() {
 		tiers, all := t.levels()

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
+	"github.com/perfark/perfark/internal/crew"
 	"github.com/perfark/perfark/internal/escape"
 	"github.com/perfark/perfark/profile"
 )
@@ -26,6 +26,8 @@ type PageOptions struct {
 	Color        bool    // percentages are coloured as on a terminal
 	Slices       string  // the parts of the recording that were counted, as --time named them; "" for all
 	Verbose      bool    // paths instead of names of objects, and addresses in front of symbols
+
+	Blocks *BlockTable // printed in place of the rows; nil: rows are
 
 	// Origin returns the letter for where the names of an object, by index,
 	// are from, with Verbose; nil means '!' everywhere.
@@ -55,6 +57,10 @@ func WritePage(w io.Writer, tables []*Table, o PageOptions) error {
 	for _, t := range tables {
 		if !o.Quiet {
 			t.writeTitle(bw, o.Slices)
+		}
+		if o.Blocks != nil {
+			o.Blocks.write(bw, t, o)
+			continue
 		}
 		p := newPrinter(t, o, bw)
 		if t.tiered() {
@@ -441,7 +447,7 @@ func (p *printer) rows() {
 	g := newGrapher(p, p.t, rows)
 	pages := make([]pageText, p.b.workers)
 	for len(rows) > 0 {
-		var wg sync.WaitGroup
+		var wg crew.Group
 		for i := range pages {
 			n := min(len(rows), rowsAtOnce)
 			pages[i].rows, rows = rows[:n], rows[n:]

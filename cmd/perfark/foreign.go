@@ -43,7 +43,6 @@ var reportForeign = []foreignFlag{
 	{"samples", "", oneValue, ""},
 	{"show-ref-call-graph", "", noValue, "perfark shows each event with its own call chains"},
 	{"stitch-lbr", "", noValue, noStitching},
-	{"total-cycles", "", noValue, "perfark does not add up cycles by block; -b -s symbol_from,symbol_to,cycles shows those of branches"},
 }
 
 var scriptForeign = []foreignFlag{

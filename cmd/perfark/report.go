@@ -43,6 +43,7 @@ type reportCmd struct {
 	inverted       bool
 	branches       bool
 	memory         bool
+	totalCycles    bool
 	hierarchy      bool
 	inline         bool
 	excludeOther   bool
@@ -144,6 +145,7 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	addSwitch(fs, &c.excludeOther, "exclude-other", "x", false, "with --parent: leave out samples without such a caller")
 	addSwitch(fs, &c.inline, "no-inline", "", true, "do not show functions that the compiler put into others")
 	c.given.branches = addSwitch(fs, &c.branches, "branch-stack", "b", false, "count the branches in branch stacks, not samples")
+	c.addBlockFlags(fs)
 	addSwitch(fs, &c.memory, "mem-mode", "", false, "show memory accesses")
 	addSwitch(fs, &c.hierarchy, "hierarchy", "", false, "show a tree of the keys")
 	c.given.group = addSwitch(fs, &c.group, "group", "", true, "show events side by side; --no-group: those of a group one by one")
@@ -234,6 +236,7 @@ type reported struct {
 	flat   profile.Profile // with all addresses of samples, and no stacks
 	o      report.Options
 	tables []*report.Table
+	blocks *report.BlockTable // with --total-cycles
 }
 
 // report loads a recording, names its addresses, and prints its tables.
@@ -273,10 +276,11 @@ func (c *reportCmd) make(ctx context.Context, in *input, o report.Options, so se
 	}()
 	c.lines = needsLines(&o)
 	c.stage("finding names")
-	x.out, err = c.resolve(ctx, res.Profile, symbol.Options{
+	names := symbol.Options{
 		Source: c.source(in.sources(x.src), res.Profile), Workers: c.workers,
 		Lines: c.lines, Inlines: !o.NoInline && c.chains, BPFLine: in.bpfLine(),
-	})
+	}
+	x.out, err = c.resolve(ctx, res.Profile, names)
 	if err != nil {
 		return nil, err
 	}
@@ -301,6 +305,11 @@ func (c *reportCmd) make(ctx context.Context, in *input, o report.Options, so se
 	}
 	c.stage("making the table")
 	x.tables = r.Tables()
+	if c.totalCycles {
+		if x.blocks, err = c.blockTable(ctx, in, res.Profile, names); err != nil {
+			return nil, err
+		}
+	}
 	return x, nil
 }
 
@@ -336,7 +345,7 @@ func (a *app) load(ctx context.Context, in *input, o session.Options) (*session.
 // print prints the tables.
 func (c *reportCmd) print(r *reported) error {
 	if c.json {
-		return report.WriteJSON(c.stdout, r.tables, report.JSONOptions{File: r.in.Name(), Lost: r.res.Profile.Lost.Samples, PercentLimit: c.limit.v})
+		return report.WriteJSON(c.stdout, r.tables, report.JSONOptions{File: r.in.Name(), Lost: r.res.Profile.Lost.Samples, PercentLimit: c.limit.v, Blocks: r.blocks})
 	}
 	page := c.page(r)
 	page.Color = c.colors()
@@ -358,7 +367,7 @@ func (c *reportCmd) print(r *reported) error {
 func (c *reportCmd) page(r *reported) report.PageOptions {
 	page := report.PageOptions{
 		Separator: c.separator, Quiet: c.quiet, PercentLimit: c.limit.v, Lost: r.res.Profile.Lost.Samples,
-		Slices: c.times, Verbose: c.verbose > 0,
+		Slices: c.times, Verbose: c.verbose > 0, Blocks: r.blocks,
 	}
 	page.Widths, _ = parseWidths(c.widths) // which options has checked
 	page.Origin = func(object int32) byte {

@@ -304,7 +304,7 @@ func (c *reportCmd) bind(ctx context.Context, in *input, o *report.Options, sort
 	}
 	c.addFields(o)
 	so = session.Options{
-		Workers: c.workers, Keep: keep(*o), TimeQuantum: c.timeQuantum, Branches: c.branches,
+		Workers: c.workers, Keep: keep(*o), TimeQuantum: c.timeQuantum, Branches: c.branches, Stretches: c.totalCycles,
 		MaxUnwound: cmp.Or(c.maxStack, defaultMaxStack),
 	}
 	if c.chains {
@@ -336,11 +336,15 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 	} else if c.branches && have&perfdata.SampleBranchStack == 0 {
 		return &multiError{"Selected -b but no branch data. Did you call perf record without -b?"}
 	}
+	c.totalCycles = c.totalCycles && c.branches // as perf, which ignores it else
 	if c.memory && !in.Header().Pipe && have&perfdata.SampleDataSrc == 0 &&
 		!slices.ContainsFunc(in.Events(), func(e perfdata.Event) bool { return strings.Contains(e.Name, "arm_spe_") }) {
 		return &multiError{"Selected --mem-mode but no mem data. Did you call perf record without -d?"}
 	}
 	o.Memory, o.SortOrder = c.memory, c.sort
+	if c.totalCycles {
+		o.Sort, o.Fields, o.Hierarchy, c.hierarchy = nil, nil, false, false
+	}
 	special := c.branches || c.memory
 	sort := report.DefaultSort
 	switch {
