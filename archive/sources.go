@@ -54,7 +54,7 @@ func (pl *Plan) findSources(ctx context.Context) error {
 	}
 	var order []int
 	for i, n := range hits {
-		if n > 0 && isSource(p.Files[i]) {
+		if n > 0 && IsSource(p.Files[i]) {
 			order = append(order, i)
 		}
 	}
@@ -88,12 +88,13 @@ func (pl *Plan) findSources(ctx context.Context) error {
 }
 
 // sourceExts are what names of source files end in.
-var sourceExts = " .ads .adb .asm .c .c++ .cc .cpp .cs .cu .cuh .cxx .d .f .f03 .f08 .f90 .for .go .h .h++ .hh .hpp .hs .hxx .i .inc .inl .ipp .java .jl .js" +
-	" .kt .l .ll .m .ml .mm .nim .pas .pl .py .rs .s .scala .sx .swift .tcc .tpp .ts .y .zig "
+var sourceExts = " .ads .adb .asm .c .c++ .cc .cl .cpp .cs .cu .cuh .cxx .d .def .f .f03 .f08 .f90 .for .go .h .h++ .hh .hpp .hs .hxx .i .inc .inl .ipp .java .jl .js" +
+	" .kt .l .ll .m .ml .mm .nim .pas .pl .py .pyx .rs .s .scala .sx .swift .tcc .tpp .ts .vala .y .zig "
 
-// isSource reports whether a path looks like one of source code. Debug
-// information may name any file of this host, and an archive goes elsewhere.
-func isSource(name string) bool {
+// IsSource reports whether a path looks like one of source code. Debug
+// information may name any file of this host, and what is read of it goes
+// elsewhere.
+func IsSource(name string) bool {
 	if !path.IsAbs(name) {
 		return false
 	}

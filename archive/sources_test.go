@@ -9,7 +9,7 @@ func TestIsSource(t *testing.T) {
 		"/etc/shadow": false, "/root/.ssh/id_ed25519": false, "/home/u/.bashrc": false, "/usr/include/../../etc/shadow": false,
 		"/srv/key.pem": false, "rel/a.c": false, "": false, "/": false, "/src/a.": false, "/src/a.c .": false,
 	} {
-		if got := isSource(name); got != want {
+		if got := IsSource(name); got != want {
 			t.Errorf("%q: %v, want %v", name, got, want)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/md5"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -34,8 +36,13 @@ func (c *sourceFlags) addSourceFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.prefixStrip, "prefix-strip", 0, "leave out the first `N` directories of these paths; with --prefix")
 }
 
-// maxSource is the size in bytes of source files that are read.
-const maxSource = 16 << 20
+// What is read of source files: bytes of one, of a line, and of all of them,
+// with what their lines take in memory.
+const (
+	maxSource     = 16 << 20
+	maxSourceLine = 4 << 10
+	maxSources    = 512 << 20
+)
 
 // A sourceFinder reads source files.
 type sourceFinder struct {
@@ -44,6 +51,7 @@ type sourceFinder struct {
 	made   time.Time                  // the recording: what is younger was not compiled into it; zero: unknown
 	packed func(file string) []string // of a bundle; nil if there is none
 	files  map[string][]string
+	size   int // of files
 	mu     sync.Mutex
 	sums   map[string][16]byte // MD5 of files, as debug information has it
 	note   func(format string, args ...any)
@@ -86,9 +94,24 @@ func (c *annotateCmd) sourceFiles(ctx context.Context, in *input, _ *profile.Pro
 // lines returns the lines of a source file; nil if it is not to be had.
 func (f *sourceFinder) lines(file string) []string {
 	lines, ok := f.files[file]
-	if !ok {
+	if !ok && f.size < maxSources {
 		lines = f.read(file)
 		f.files[file] = lines
+		for _, s := range lines {
+			f.size += len(s) + 16
+		}
+	}
+	return lines
+}
+
+// splitLines is the lines of a source file, the beginnings of those that are
+// longer than anybody reads.
+func splitLines(text []byte) []string {
+	lines := strings.Split(string(text), "\n")
+	for i, s := range lines {
+		if len(s) > maxSourceLine {
+			lines[i] = s[:maxSourceLine] + "…"
+		}
 	}
 	return lines
 }
@@ -112,10 +135,12 @@ func (f *sourceFinder) read(file string) []string {
 	f.mu.Unlock()
 	if known {
 		if text, err := readSmall(file); err == nil && md5.Sum(text) == want {
-			return strings.Split(string(text), "\n")
+			return splitLines(text)
 		}
-	} else if lines := readLines(file, f.made); lines != nil {
-		return lines
+	} else if archive.IsSource(file) { // a recording may name any file of this host
+		if lines := readLines(file, f.made); lines != nil {
+			return lines
+		}
 	}
 	if !f.said {
 		f.said = true
@@ -129,7 +154,9 @@ func (f *sourceFinder) given(file string) []string {
 	var out []string
 	for _, m := range f.maps {
 		if rest, ok := strings.CutPrefix(file, m[0]); ok && (rest == "" || rest[0] == '/' || strings.HasSuffix(m[0], "/")) {
-			out = append(out, m[1]+rest)
+			if name := m[1] + rest; filepath.IsLocal("./"+rest) || archive.IsSource(name) { // a recording may name any file of this host
+				out = append(out, name)
+			}
 		}
 	}
 	if f.prefix != "" && path.IsAbs(file) {
@@ -137,8 +164,8 @@ func (f *sourceFinder) given(file string) []string {
 		out = append(out, filepath.Join(append([]string{f.prefix}, parts[min(f.prefixStrip, len(parts)-1):]...)...))
 	}
 	for _, dir := range f.sourceDirs {
-		// The longest end of the path that is there.
-		parts := strings.Split(strings.TrimPrefix(path.Clean(file), "/"), "/")
+		// The longest end of the path that is there, and in dir.
+		parts := strings.Split(path.Clean("/" + file)[1:], "/")
 		for i := range parts {
 			out = append(out, filepath.Join(append([]string{dir}, parts[i:]...)...))
 		}
@@ -160,33 +187,41 @@ func packedLines(ctx context.Context, arc *archive.Archive, file string) []strin
 	if _, err := f.ReadAt(text, 0); err != nil && err != io.EOF {
 		return nil
 	}
-	return strings.Split(string(text), "\n")
+	return splitLines(text)
 }
 
 // readLines reads a file, if it is not younger than made; nil if it cannot be
 // read.
 func readLines(name string, made time.Time) []string {
 	fi, err := os.Stat(name)
-	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxSource || !made.IsZero() && fi.ModTime().Truncate(time.Second).After(made) {
+	if err != nil || !made.IsZero() && fi.ModTime().Truncate(time.Second).After(made) {
 		return nil
 	}
 	text, err := readSmall(name)
 	if err != nil {
 		return nil
 	}
-	return strings.Split(string(text), "\n")
+	return splitLines(text)
 }
 
-// readSmall reads a regular file that is not too large for source code.
+var errNotSource = errors.New("not a regular file, or too large")
+
+// readSmall reads a regular file that is not too large for source code. Files
+// of the kernel that say that they are empty, and may have no end, are not.
 func readSmall(name string) ([]byte, error) {
-	fi, err := os.Stat(name)
-	if err == nil && (!fi.Mode().IsRegular() || fi.Size() > maxSource) {
-		err = errors.New("not a regular file, or too large")
+	if fi, err := os.Stat(name); err != nil || !fi.Mode().IsRegular() {
+		return nil, cmp.Or(err, errNotSource)
 	}
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be a FIFO by now
 	if err != nil {
 		return nil, err
 	}
-	return os.ReadFile(name)
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil || !fi.Mode().IsRegular() || fi.Size() == 0 || fi.Size() > maxSource {
+		return nil, cmp.Or(err, errNotSource)
+	}
+	return io.ReadAll(io.LimitReader(f, fi.Size()))
 }
 
 // sum notes the MD5 of a source file.
