@@ -2,6 +2,7 @@ package redact
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"regexp"
@@ -128,8 +129,15 @@ const maxPolicy = 1 << 20
 // after #. See docs/redact.md. The error names the line.
 func ParsePolicy(r io.Reader) (Policy, error) {
 	var p Policy
-	sc := bufio.NewScanner(io.LimitReader(r, maxPolicy))
-	sc.Buffer(nil, maxPolicy)
+	b, err := io.ReadAll(io.LimitReader(r, maxPolicy+1))
+	if err != nil {
+		return p, err
+	}
+	if len(b) > maxPolicy { // what is not read would not be redacted
+		return p, fmt.Errorf("more than %d bytes", maxPolicy)
+	}
+	sc := bufio.NewScanner(bytes.NewReader(b))
+	sc.Buffer(nil, maxPolicy+1)
 	for n := 1; sc.Scan(); n++ {
 		if err := p.line(sc.Text()); err != nil {
 			return p, fmt.Errorf("line %d: %w", n, err)

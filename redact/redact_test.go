@@ -473,9 +473,11 @@ func TestParsePolicy(t *testing.T) {
 		"base x\n":       `line 1: base "x": not one of default, strict`,
 		"pattern a(b\n":  "line 1: pattern: error parsing regexp: missing closing ): `a(b`",
 		"objects keep\n": "<nil>",
+		strings.Repeat("#", maxPolicy-8) + "\nalso ab":    "<nil>",
+		strings.Repeat("#", maxPolicy-8) + "\nalso abc\n": "more than 1048576 bytes",
 	} {
 		if _, err := ParsePolicy(strings.NewReader(in)); fmt.Sprint(err) != want {
-			t.Errorf("%q: %v, want %s", in, err, want)
+			t.Errorf("%.80q: %v, want %s", in, err, want)
 		}
 	}
 }
