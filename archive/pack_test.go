@@ -632,6 +632,50 @@ func TestPackCancel(t *testing.T) {
 	onlyFile(t, dir, "out.tar.bz2", "old")
 }
 
+// A check sees the whole archive before it has a name, and can keep it from
+// getting one.
+func TestPackCheck(t *testing.T) {
+	s := &fakeSource{dir: t.TempDir()}
+	s.put(t, store.ELF, "/usr/bin/a", elfOf(id(1), "code", 0))
+	pl, err := NewPlan(t.Context(), result(obj{"/usr/bin/a", id(1), 0, 3}), PlanOptions{Source: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pl.Close()
+	dir := t.TempDir()
+	name := filepath.Join(dir, "out.tar.zst")
+	if err := os.WriteFile(name, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bad := errors.New("not good")
+	var why error
+	o := PackOptions{EncodeOptions: EncodeOptions{Format: Zstd}, Check: func(r io.ReaderAt, size int64) error {
+		onlyFile(t, dir, "out.tar.zst", "old")
+		a, err := New(t.Context(), r, size, "x", OpenOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		if len(a.Objects()) != 1 {
+			t.Errorf("objects %+v", a.Objects())
+		}
+		return why
+	}}
+	why = bad
+	if _, err := pl.Pack(t.Context(), name, o); !errors.Is(err, bad) {
+		t.Errorf("error %v, want %v", err, bad)
+	}
+	onlyFile(t, dir, "out.tar.zst", "old")
+	why = nil
+	r, err := pl.Pack(t.Context(), name, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fi, err := os.Stat(name); err != nil || fi.Size() != r.Size {
+		t.Errorf("%v, %v; want %d bytes", fi, err, r.Size)
+	}
+}
+
 // onlyFile fails unless the one file of a directory has this name and content.
 func onlyFile(t *testing.T, dir, name, content string) {
 	t.Helper()
@@ -773,6 +817,26 @@ func TestDraft(t *testing.T) {
 	}
 	if _, err := newDraft(filepath.Join(dir, "none", "a")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no directory: error %v", err)
+	}
+}
+
+// A directory that may be written to but not read takes a file, and there is no
+// error when it is there.
+func TestDraftUnreadable(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("NOTICE: root may read every directory")
+	}
+	dir := t.TempDir()
+	d, err := newDraft(filepath.Join(dir, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o300); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(dir, 0o700)
+	if err := d.commit(); err != nil {
+		t.Error(err)
 	}
 }
 

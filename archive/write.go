@@ -81,24 +81,29 @@ func (d *draft) sweep() {
 		return
 	}
 	for _, e := range list {
-		if !strings.HasPrefix(e.Name(), d.prefix()) || !e.Type().IsRegular() {
-			continue
+		if strings.HasPrefix(e.Name(), d.prefix()) && e.Type().IsRegular() {
+			RemoveStale(filepath.Join(dir, e.Name()))
 		}
-		name := filepath.Join(dir, e.Name())
-		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		if err != nil {
-			continue
-		}
-		var st unix.Stat_t
-		if unix.Fstat(fd, &st) == nil && int(st.Uid) == os.Geteuid() && unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
-			os.Remove(name)
-		}
-		unix.Close(fd)
+	}
+}
+
+// RemoveStale removes a temporary file or directory that a process left when it
+// was killed: one of ours, which no process has locked any more.
+func RemoveStale(name string) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) == nil && int(st.Uid) == os.Geteuid() && unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
+		os.RemoveAll(name)
 	}
 }
 
 // commit gives the file its name, over a file that has it, and makes that
-// last. After an error nothing has changed.
+// last. After an error the file that had the name is there, unless the error is
+// that of the disk of its directory.
 func (d *draft) commit() error {
 	if err := d.Sync(); err != nil {
 		return err
@@ -107,7 +112,20 @@ func (d *draft) commit() error {
 		return err
 	}
 	d.temp = ""
-	dir, err := os.Open(filepath.Dir(d.name))
+	if err := syncDir(filepath.Dir(d.name)); err != nil {
+		return err
+	}
+	return d.File.Close()
+}
+
+// syncDir makes the names in a directory last. Where that cannot be done, as it
+// may be written to but not read, or the file system has no such thing, that is
+// no error: the names are there.
+func syncDir(name string) error {
+	dir, err := os.Open(name)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -115,7 +133,7 @@ func (d *draft) commit() error {
 	if err := dir.Sync(); err != nil && !errors.Is(err, unix.EINVAL) {
 		return err
 	}
-	return d.File.Close()
+	return nil
 }
 
 func (d *draft) place() error {
@@ -204,6 +222,10 @@ type PackOptions struct {
 	Room  int64  // bytes that may be written, to the pool too: more is ErrNoRoom; 0 means any number
 	Temp  string // directory for copies of files that do not hold still; "" means os.TempDir
 
+	// Check is called with the archive, when it is complete and has no name yet:
+	// if it fails, there will be none. Nil checks nothing.
+	Check func(r io.ReaderAt, size int64) error
+
 	// Made is called with the temporary name of the archive, where the file
 	// system cannot do without one, for whoever must end the process before
 	// Pack returns. The function it returns is called when the name is gone.
@@ -288,6 +310,11 @@ func (pl *Plan) writeFile(ctx context.Context, name string, m *Manifest, o PackO
 	}
 	if err := ctx.Err(); err != nil {
 		return 0, pooled, err
+	}
+	if o.Check != nil {
+		if err := o.Check(d.File, size); err != nil {
+			return 0, pooled, err
+		}
 	}
 	return size, pooled, d.commit()
 }

@@ -145,7 +145,7 @@ func (d *Dir) sweep() {
 		}
 		work := e.IsDir() && strings.HasPrefix(base, WorkPrefix)
 		if work || e.Type().IsRegular() && base[0] == '.' && strings.Contains(base, ".perfark-") {
-			removeUnlocked(name)
+			archive.RemoveStale(name)
 		}
 		if e.IsDir() && (base[0] == '.' || !d.inPool(name)) {
 			return fs.SkipDir
@@ -158,19 +158,6 @@ func (d *Dir) sweep() {
 func (d *Dir) inPool(name string) bool {
 	rel, err := filepath.Rel(d.pool.Dir(), name)
 	return err == nil && filepath.IsLocal(rel)
-}
-
-// removeUnlocked removes a file or directory of ours that nobody has locked.
-func removeUnlocked(name string) {
-	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if unix.Fstat(fd, &st) == nil && int(st.Uid) == os.Geteuid() && unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
-		os.RemoveAll(name)
-	}
 }
 
 // load finds the bundles that are there. How old they are is known by the clock
@@ -236,7 +223,7 @@ func pooled(m *archive.Manifest) []string {
 	return sums
 }
 
-// name returns a name for a bundle that begins now.
+// bundleName returns a name for a bundle that begins now.
 func (d *Dir) bundleName(host string, now time.Time) string {
 	base := filepath.Join(d.name, SafeName(host)+"-"+now.UTC().Format(stampLayout))
 	name := base + archive.Bundle.Ext()

@@ -326,14 +326,13 @@ func (c *captureCmd) pack(ctx context.Context, w *window, data string) error {
 			return archive.ErrNoRoom
 		}
 	}
+	if in.hidden != nil {
+		w.pack.Check = c.noNames(ctx, in.hidden, w.pack.Pool)
+	}
 	if w.result, err = c.arc.pack(ctx, pl, w.bundle, w.pack); err != nil {
 		return err
 	}
 	if in.hidden != nil {
-		if err := c.searchBundle(ctx, in.hidden, w.bundle); err != nil {
-			os.Remove(w.bundle)
-			return err
-		}
 		if err := in.hidden.kept(w.bundle); err != nil {
 			c.notef("%s", err)
 		}
@@ -476,18 +475,8 @@ func sweepWork(dir string) {
 		return
 	}
 	for _, e := range list {
-		if !strings.HasPrefix(e.Name(), workPrefix) || !e.IsDir() {
-			continue
+		if strings.HasPrefix(e.Name(), workPrefix) && e.IsDir() {
+			archive.RemoveStale(filepath.Join(dir, e.Name()))
 		}
-		name := filepath.Join(dir, e.Name())
-		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err != nil {
-			continue
-		}
-		var st unix.Stat_t
-		if unix.Fstat(fd, &st) == nil && int(st.Uid) == os.Geteuid() && unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
-			os.RemoveAll(name)
-		}
-		unix.Close(fd)
 	}
 }

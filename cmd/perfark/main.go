@@ -265,5 +265,8 @@ func pathless(err error) error {
 	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		return pe.Err
 	}
+	if le, ok := errors.AsType[*os.LinkError](err); ok {
+		return le.Err
+	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"github.com/perfark/perfark/archive"
 	"github.com/perfark/perfark/internal/escape"
@@ -251,24 +252,34 @@ func (c *redactCmd) check(name, out string) error {
 	return nil
 }
 
-// place gives what was made its name.
+// place gives what was made its name, when it is on the disk.
 func (c *redactCmd) place(made, out string) error {
+	f, err := os.Open(made)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
 	if out == "-" {
-		f, err := os.Open(made)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
 		if err := c.stdout.Flush(); err != nil {
 			return err
 		}
 		_, err = io.Copy(c.out, f)
 		return err
 	}
+	if err := f.Sync(); err != nil {
+		return pathless(err)
+	}
 	if c.replace {
 		return pathless(os.Rename(made, out))
 	}
-	return pathless(os.Link(made, out)) // fails if something has the name by now
+	err = os.Link(made, out) // fails if something has the name by now
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) {
+		if _, err := os.Lstat(out); err == nil {
+			return fs.ErrExist
+		}
+		err = os.Rename(made, out) // no links on this file system
+	}
+	return pathless(err)
 }
 
 // A hidden is how a redacted recording relates to the original.
@@ -408,24 +419,33 @@ func (c *redactCmd) bundle(ctx context.Context, x *input, name, out string) (mis
 		return nil, err
 	}
 	defer pl.Close()
-	r, err := c.arc.pack(ctx, pl, out, archive.PackOptions{EncodeOptions: archive.EncodeOptions{Format: archive.Bundle}})
+	r, err := c.arc.pack(ctx, pl, out, archive.PackOptions{
+		EncodeOptions: archive.EncodeOptions{Format: archive.Bundle}, Check: c.noNames(ctx, x.hidden, nil),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), out+": "))
-	}
-	if err := c.searchBundle(ctx, x.hidden, out); err != nil {
-		return nil, err
 	}
 	c.printMissing(r.Manifest.Missing)
 	return c.arc.incomplete(name, r), nil
 }
 
-// searchBundle looks for names in every file of a bundle, decompressed, but for
-// the recording, which conceal has looked through, and in the manifest, which
-// has the names of all.
-func (a *app) searchBundle(ctx context.Context, h *hidden, name string) error {
+// noNames returns what checks a bundle before it gets its name: it looks for
+// names in every file of it, decompressed, but for the recording, which conceal
+// has looked through, and in the manifest, which has the names of all.
+func (a *app) noNames(ctx context.Context, h *hidden, pool *archive.Pool) func(r io.ReaderAt, size int64) error {
+	return func(r io.ReaderAt, size int64) error {
+		o := a.archiveOptions()
+		if pool != nil {
+			o.Pool = pool.Dir()
+		}
+		return a.searchBundle(ctx, h, r, size, o)
+	}
+}
+
+func (a *app) searchBundle(ctx context.Context, h *hidden, r io.ReaderAt, size int64, o archive.OpenOptions) error {
 	_, _, objects := h.r.Kept()
 	a.meter("searching what was packed", 0)
-	arc, err := archive.Open(ctx, name, a.archiveOptions())
+	arc, err := archive.New(ctx, r, size, "bundle", o)
 	if err != nil {
 		return err
 	}
