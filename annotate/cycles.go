@@ -15,9 +15,13 @@ type Cycles struct {
 }
 
 // NewCycles collects what the branch stacks of samples in functions with names
-// tell; nil if that is nothing.
+// tell, or those of all samples if their places were not kept; nil if that is
+// nothing.
 func NewCycles(p *profile.Profile) *Cycles {
 	named := func(s *profile.Stretch) bool {
+		if s.Location == profile.None {
+			return true
+		}
 		_, _, ok := report.FunctionAt(p, s.Location)
 		return ok
 	}
