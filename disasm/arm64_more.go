@@ -1,6 +1,7 @@
 package disasm
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -56,8 +57,8 @@ func arm64Operand(token string, word uint32) string {
 	}
 	n := word >> arm64Field[token[1]] & 31
 	switch token[0] {
-	case 'X', 'W':
-		return arm64Register(token[0] == 'X', n, strings.HasSuffix(token, "|SP"))
+	case 'X', 'W', 'R': // R: of 64 or 32 bits by the first bit
+		return arm64Register(token[0] == 'X' || token[0] == 'R' && word>>31 != 0, n, strings.HasSuffix(token, "|SP"))
 	}
 	return strings.ToLower(token[:1]) + strconv.Itoa(int(n))
 }
@@ -102,8 +103,8 @@ var arm64Forms = []arm64Form{
 	{0xffe0fc00, 0xbac00000, "subps\t<Xd>, <Xn|SP>, <Xm|SP>"},
 	{0xfffffc00, 0x9adf1000, "irg\t<Xd|SP>, <Xn|SP>"},
 	{0xffe0fc00, 0x9ac01000, "irg\t<Xd|SP>, <Xn|SP>, <Xm>"},
-	{0xffc0c000, 0x91800000, "addg\t<Xd|SP>, <Xn|SP>, <h16:6*16>, <u10:4>"},
-	{0xffc0c000, 0xd1800000, "subg\t<Xd|SP>, <Xn|SP>, <h16:6*16>, <u10:4>"},
+	{0xffc0c000, 0x91800000, "addg\t<Xd|SP>, <Xn|SP>, <h16:6*16>, <h10:4>"},
+	{0xffc0c000, 0xd1800000, "subg\t<Xd|SP>, <Xn|SP>, <h16:6*16>, <h10:4>"},
 	{0xfffffc00, 0xd9200000, "stzgm\t<Xt>, [<Xn|SP>]"},
 	{0xfffffc00, 0xd9a00000, "stgm\t<Xt>, [<Xn|SP>]"},
 	{0xfffffc00, 0xd9e00000, "ldgm\t<Xt>, [<Xn|SP>]"},
@@ -150,6 +151,37 @@ var arm64Forms = []arm64Form{
 	{0xfffffc1f, 0x3a00480d, "setf16\t<Wn>"},
 	{0xffe07c10, 0xba000400, "rmif\t<Xn>, <u15:6>, <u0:4>"},
 	{0xfffffc00, 0x1e7e0000, "fjcvtzs\t<Wd>, <Dn>"},
+	{0xfffffc00, 0x9ee60000, "fmov\t<Xd>, <Hn>"},
+	{0xfffffc00, 0x9ee70000, "fmov\t<Hd>, <Xn>"},
+	// Common short sequences.
+	{0x7ffc0000, 0x11c00000, "smax\t<Rd>, <Rn>, <s10:8>"},
+	{0x7ffc0000, 0x11c40000, "umax\t<Rd>, <Rn>, <u10:8>"},
+	{0x7ffc0000, 0x11c80000, "smin\t<Rd>, <Rn>, <s10:8>"},
+	{0x7ffc0000, 0x11cc0000, "umin\t<Rd>, <Rn>, <u10:8>"},
+	{0x7fe0fc00, 0x1ac06000, "smax\t<Rd>, <Rn>, <Rm>"},
+	{0x7fe0fc00, 0x1ac06400, "umax\t<Rd>, <Rn>, <Rm>"},
+	{0x7fe0fc00, 0x1ac06800, "smin\t<Rd>, <Rn>, <Rm>"},
+	{0x7fe0fc00, 0x1ac06c00, "umin\t<Rd>, <Rn>, <Rm>"},
+	{0x7ffffc00, 0x5ac01800, "ctz\t<Rd>, <Rn>"},
+	{0x7ffffc00, 0x5ac01c00, "cnt\t<Rd>, <Rn>"},
+	{0x7ffffc00, 0x5ac02000, "abs\t<Rd>, <Rn>"},
+	// Exceptions, transactions, 64 bytes at once.
+	{0xffe0001f, 0xd4000002, "hvc\t<h5:16>"},
+	{0xffe0001f, 0xd4000003, "smc\t<h5:16>"},
+	{0xffe0001f, 0xd4600000, "tcancel\t<u5:16>"},
+	{0xffffffe0, 0xd5233060, "tstart\t<Xd>"},
+	{0xffffffe0, 0xd5233160, "ttest\t<Xd>"},
+	{0xffffffff, 0xd503307f, "tcommit"},
+	{0xfffffc00, 0xf83fd000, "ld64b\t<Xt>, [<Xn|SP>]"},
+	{0xfffffc00, 0xf83f9000, "st64b\t<Xt>, [<Xn|SP>]"},
+	{0xffe0fc00, 0xf820b000, "st64bv\t<Xs>, <Xt>, [<Xn|SP>]"},
+	{0xffe0fc00, 0xf820a000, "st64bv0\t<Xs>, <Xt>, [<Xn|SP>]"},
+	{0xfffff0ff, 0xd500407f, "msr\tuao, <h8:4>"},
+	{0xfffff0ff, 0xd500409f, "msr\tpan, <h8:4>"},
+	{0xfffff0ff, 0xd50040bf, "msr\tspsel, <h8:4>"},
+	{0xfffff0ff, 0xd503405f, "msr\tdit, <h8:4>"},
+	{0xfffff0ff, 0xd503409f, "msr\ttco, <h8:4>"},
+	{0xfffff0ff, 0xd503403f, "msr\tssbs, <h8:4>"},
 	// Matrices and dot products.
 	{0xffe0fc00, 0x4e80a400, "smmla\t<Vd>.4s, <Vn>.16b, <Vm>.16b"},
 	{0xffe0fc00, 0x6e80a400, "ummla\t<Vd>.4s, <Vn>.16b, <Vm>.16b"},
@@ -162,20 +194,41 @@ var arm64Forms = []arm64Form{
 	{0xfffffc00, 0x4ea16800, "bfcvtn2\t<Vd>.8h, <Vn>.4s"},
 	{0xffe0fc00, 0x2e40fc00, "bfdot\t<Vd>.2s, <Vn>.4h, <Vm>.4h"},
 	{0xffe0fc00, 0x6e40fc00, "bfdot\t<Vd>.4s, <Vn>.8h, <Vm>.8h"},
+	{0xfffffc00, 0x0e30c800, "fmaxnmv\t<Hd>, <Vn>.4h"},
+	{0xfffffc00, 0x4e30c800, "fmaxnmv\t<Hd>, <Vn>.8h"},
+	{0xfffffc00, 0x0eb0c800, "fminnmv\t<Hd>, <Vn>.4h"},
+	{0xfffffc00, 0x4eb0c800, "fminnmv\t<Hd>, <Vn>.8h"},
+	{0xfffffc00, 0x0e30f800, "fmaxv\t<Hd>, <Vn>.4h"},
+	{0xfffffc00, 0x4e30f800, "fmaxv\t<Hd>, <Vn>.8h"},
+	{0xfffffc00, 0x0eb0f800, "fminv\t<Hd>, <Vn>.4h"},
+	{0xfffffc00, 0x4eb0f800, "fminv\t<Hd>, <Vn>.8h"},
+	{0xfffffc00, 0x5e30c800, "fmaxnmp\t<Hd>, <Vn>.2h"},
+	{0xfffffc00, 0x5eb0c800, "fminnmp\t<Hd>, <Vn>.2h"},
+	{0xfffffc00, 0x5e30d800, "faddp\t<Hd>, <Vn>.2h"},
+	{0xfffffc00, 0x5e30f800, "fmaxp\t<Hd>, <Vn>.2h"},
+	{0xfffffc00, 0x5eb0f800, "fminp\t<Hd>, <Vn>.2h"},
+	{0xfffffc00, 0x1e284000, "frint32z\t<Sd>, <Sn>"},
+	{0xfffffc00, 0x1e28c000, "frint32x\t<Sd>, <Sn>"},
+	{0xfffffc00, 0x1e294000, "frint64z\t<Sd>, <Sn>"},
+	{0xfffffc00, 0x1e29c000, "frint64x\t<Sd>, <Sn>"},
+	{0xfffffc00, 0x1e684000, "frint32z\t<Dd>, <Dn>"},
+	{0xfffffc00, 0x1e68c000, "frint32x\t<Dd>, <Dn>"},
+	{0xfffffc00, 0x1e694000, "frint64z\t<Dd>, <Dn>"},
+	{0xfffffc00, 0x1e69c000, "frint64x\t<Dd>, <Dn>"},
 	{0xffe0fc00, 0x0e809400, "sdot\t<Vd>.2s, <Vn>.8b, <Vm>.8b"},
 	{0xffe0fc00, 0x4e809400, "sdot\t<Vd>.4s, <Vn>.16b, <Vm>.16b"},
 	{0xffe0fc00, 0x2e809400, "udot\t<Vd>.2s, <Vn>.8b, <Vm>.8b"},
 	{0xffe0fc00, 0x6e809400, "udot\t<Vd>.4s, <Vn>.16b, <Vm>.16b"},
 	{0xffe0fc00, 0x0e809c00, "usdot\t<Vd>.2s, <Vn>.8b, <Vm>.8b"},
 	{0xffe0fc00, 0x4e809c00, "usdot\t<Vd>.4s, <Vn>.16b, <Vm>.16b"},
-	{0xffe0fc00, 0x0e20ec00, "fmlal\t<Vd>.2s, <Vn>.2h, <Vm>.2h"},
-	{0xffe0fc00, 0x4e20ec00, "fmlal\t<Vd>.4s, <Vn>.4h, <Vm>.4h"},
-	{0xffe0fc00, 0x0ea0ec00, "fmlsl\t<Vd>.2s, <Vn>.2h, <Vm>.2h"},
-	{0xffe0fc00, 0x4ea0ec00, "fmlsl\t<Vd>.4s, <Vn>.4h, <Vm>.4h"},
-	{0xffe0fc00, 0x2e20cc00, "fmlal2\t<Vd>.2s, <Vn>.2h, <Vm>.2h"},
-	{0xffe0fc00, 0x6e20cc00, "fmlal2\t<Vd>.4s, <Vn>.4h, <Vm>.4h"},
-	{0xffe0fc00, 0x2ea0cc00, "fmlsl2\t<Vd>.2s, <Vn>.2h, <Vm>.2h"},
-	{0xffe0fc00, 0x6ea0cc00, "fmlsl2\t<Vd>.4s, <Vn>.4h, <Vm>.4h"},
+	{0xffa0fc00, 0x0e20ec00, "fmlal\t<Vd>.2s, <Vn>.2h, <Vm>.2h"},
+	{0xffa0fc00, 0x4e20ec00, "fmlal\t<Vd>.4s, <Vn>.4h, <Vm>.4h"},
+	{0xffa0fc00, 0x0ea0ec00, "fmlsl\t<Vd>.2s, <Vn>.2h, <Vm>.2h"},
+	{0xffa0fc00, 0x4ea0ec00, "fmlsl\t<Vd>.4s, <Vn>.4h, <Vm>.4h"},
+	{0xffa0fc00, 0x2e20cc00, "fmlal2\t<Vd>.2s, <Vn>.2h, <Vm>.2h"},
+	{0xffa0fc00, 0x6e20cc00, "fmlal2\t<Vd>.4s, <Vn>.4h, <Vm>.4h"},
+	{0xffa0fc00, 0x2ea0cc00, "fmlsl2\t<Vd>.2s, <Vn>.2h, <Vm>.2h"},
+	{0xffa0fc00, 0x6ea0cc00, "fmlsl2\t<Vd>.4s, <Vn>.4h, <Vm>.4h"},
 }
 
 // arm64Later returns the text of an instruction of a later version of the
@@ -215,9 +268,14 @@ var arm64Groups = []struct {
 	{0xfb200c00, 0x19000400, arm64Copy},
 	{0xffe0c000, 0xce408000, arm64SM3},
 	{0x9f208400, 0x0e008400, arm64Same},
+	{0xff208400, 0x7e008400, arm64Same},
 	{0xbf20e400, 0x2e00e400, arm64Complex},
 	{0xbf20e400, 0x2e00c400, arm64Complex},
 	{0x9f20c400, 0x0e000400, arm64Half},
+	{0xdf20c400, 0x5e000400, arm64Half},
+	{0x8f000400, 0x0f000000, arm64Element},
+	{0x9fbeec00, 0x0e20e800, arm64Round},
+	{0x8ff0c400, 0x0f10c400, arm64Fixed},
 }
 
 // sized returns the suffix of a name, and whether the register is one of 64
@@ -259,7 +317,7 @@ func arm64Atomic(w uint32) string {
 		name = "ld" + name
 	case op == 0:
 		name = "swp"
-	case op == 4 && acquire && !release:
+	case op == 4 && acquire && !release && s == 31:
 		return "ldapr" + suffix + "\t" + arm64Register(wide, t, false) + ", " + arm64Address(n, 0)
 	default:
 		return ""
@@ -371,6 +429,11 @@ func arm64Indexed(mode, n uint32, offset int64) string {
 func arm64Copy(w uint32) string {
 	s, n, d := arm64Register(true, w>>16&31, false), arm64Register(true, w>>5&31, false), arm64Register(true, w&31, false)
 	option := w >> 12 & 15
+	// No two registers are the same, and none but the last of set is the zero
+	// register.
+	if w>>16&31 == w>>5&31 || w>>5&31 == w&31 || w>>16&31 == w&31 || w>>5&31 == 31 || w&31 == 31 || w>>22&3 < 3 && w>>16&31 == 31 {
+		return ""
+	}
 	if stage := w >> 22 & 3; stage < 3 {
 		name := [2]string{"cpyf", "cpy"}[w>>26&1] + string("pme"[stage]) +
 			[4]string{"", "wt", "rt", "t"}[option&3] + [4]string{"", "wn", "rn", "n"}[option>>2]
@@ -393,6 +456,10 @@ func arm64Same(w uint32) string {
 	size, op := w>>22&3, w>>11&15
 	if w>>29&1 == 0 || size == 0 || size == 3 || op > 1 {
 		return ""
+	}
+	if w>>28&1 != 0 { // of one number
+		r := [2]string{"h", "s"}[size-1]
+		return fmt.Sprintf("%s\t%s%d, %s%d, %s%d", [2]string{"sqrdmlah", "sqrdmlsh"}[op], r, w&31, r, w>>5&31, r, w>>16&31)
 	}
 	a := [2][2]string{{"4h", "8h"}, {"2s", "4s"}}[size-1][w>>30&1]
 	return fmt.Sprintf("%s\tv%d.%s, v%d.%s, v%d.%s", [2]string{"sqrdmlah", "sqrdmlsh"}[op], w&31, a, w>>5&31, a, w>>16&31, a)
@@ -429,6 +496,134 @@ func arm64Half(w uint32) string {
 	if name == "" {
 		return ""
 	}
+	if w>>28&1 != 0 { // of one number
+		switch name {
+		case "fmulx", "fcmeq", "frecps", "frsqrts", "fcmge", "facge", "fabd", "fcmgt", "facgt":
+			return fmt.Sprintf("%s\th%d, h%d, h%d", name, w&31, w>>5&31, w>>16&31)
+		}
+		return ""
+	}
 	a := [2]string{"4h", "8h"}[w>>30&1]
 	return fmt.Sprintf("%s\tv%d.%s, v%d.%s, v%d.%s", name, w&31, a, w>>5&31, a, w>>16&31, a)
+}
+
+// arm64Element reads operations on a vector, or a number, and an element of
+// another.
+func arm64Element(w uint32) string {
+	size, op, wide, alone := w>>22&3, w>>12&15|w>>29&1<<4, w>>30&1, w>>28&1 != 0
+	d, n, m := w&31, w>>5&31, w>>16&31
+	if alone && wide == 0 {
+		return ""
+	}
+	halves, singles := [2]string{"4h", "8h"}[wide], [2]string{"2s", "4s"}[wide]
+	bytes := [2]string{"8b", "16b"}[wide]
+	index := w>>11&1<<2 | w>>21&1<<1 | w>>20&1 // of 16 bits
+	switch {
+	case size == 0 && (op == 1 || op == 5 || op == 9 || op == 0x19):
+		name := map[uint32]string{1: "fmla", 5: "fmls", 9: "fmul", 0x19: "fmulx"}[op]
+		if alone {
+			return fmt.Sprintf("%s\th%d, h%d, v%d.h[%d]", name, d, n, m&15, index)
+		}
+		return fmt.Sprintf("%s\tv%d.%s, v%d.%s, v%d.h[%d]", name, d, halves, n, halves, m&15, index)
+	case op == 0x1d || op == 0x1f:
+		name := map[uint32]string{0x1d: "sqrdmlah", 0x1f: "sqrdmlsh"}[op]
+		switch {
+		case size == 1 && alone:
+			return fmt.Sprintf("%s\th%d, h%d, v%d.h[%d]", name, d, n, m&15, index)
+		case size == 1:
+			return fmt.Sprintf("%s\tv%d.%s, v%d.%s, v%d.h[%d]", name, d, halves, n, halves, m&15, index)
+		case size == 2 && alone:
+			return fmt.Sprintf("%s\ts%d, s%d, v%d.s[%d]", name, d, n, m, index>>1)
+		case size == 2:
+			return fmt.Sprintf("%s\tv%d.%s, v%d.%s, v%d.s[%d]", name, d, singles, n, singles, m, index>>1)
+		}
+	case alone:
+	case size == 2 && (op == 0xe || op == 0x1e || op == 0xf), size == 0 && op == 0xf:
+		name := map[uint32]string{0xe: "sdot", 0x1e: "udot", 0xf: "usdot"}[op]
+		if size == 0 {
+			name = "sudot"
+		}
+		return fmt.Sprintf("%s\tv%d.%s, v%d.%s, v%d.4b[%d]", name, d, singles, n, bytes, m, index>>1)
+	case size == 1 && op == 0xf:
+		return fmt.Sprintf("bfdot\tv%d.%s, v%d.%s, v%d.2h[%d]", d, singles, n, halves, m, index>>1)
+	case size == 3 && op == 0xf:
+		return fmt.Sprintf("bfmlal%s\tv%d.4s, v%d.8h, v%d.h[%d]", [2]string{"b", "t"}[wide], d, n, m&15, index)
+	case size == 2 && (op == 0 || op == 4 || op == 0x18 || op == 0x1c):
+		name := map[uint32]string{0: "fmlal", 4: "fmlsl", 0x18: "fmlal2", 0x1c: "fmlsl2"}[op]
+		return fmt.Sprintf("%s\tv%d.%s, v%d.%s, v%d.h[%d]", name, d, singles, n, [2]string{"2h", "4h"}[wide], m&15, index)
+	case (size == 1 || size == 2) && op&0x19 == 0x11:
+		degrees := op >> 1 & 3 * 90
+		if size == 1 && (wide == 1 || index < 4) {
+			return fmt.Sprintf("fcmla\tv%d.%s, v%d.%s, v%d.h[%d], #%d", d, halves, n, halves, m, index>>1, degrees)
+		}
+		if size == 2 && wide == 1 && index&2 == 0 {
+			return fmt.Sprintf("fcmla\tv%d.4s, v%d.4s, v%d.s[%d], #%d", d, n, m, index>>2, degrees)
+		}
+	}
+	return ""
+}
+
+// arm64Round reads frint32z and its kin, of vectors.
+func arm64Round(w uint32) string {
+	if w>>16&1 == 0 {
+		return ""
+	}
+	a := [2][2]string{{"2s", "4s"}, {"", "2d"}}[w>>22&1][w>>30&1]
+	if a == "" {
+		return ""
+	}
+	name := "frint" + [2]string{"32", "64"}[w>>12&1] + [2]string{"z", "x"}[w>>29&1]
+	return fmt.Sprintf("%s\tv%d.%s, v%d.%s", name, w&31, a, w>>5&31, a)
+}
+
+// arm64Fixed reads conversions of fixed-point numbers of 16 bits.
+func arm64Fixed(w uint32) string {
+	var name string
+	switch w >> 11 & 7 {
+	case 4:
+		name = [2]string{"scvtf", "ucvtf"}[w>>29&1]
+	case 7:
+		name = [2]string{"fcvtzs", "fcvtzu"}[w>>29&1]
+	default:
+		return ""
+	}
+	if w>>28&1 != 0 {
+		if w>>30&1 == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%s\th%d, h%d, #%d", name, w&31, w>>5&31, 32-w>>16&31)
+	}
+	a := [2]string{"4h", "8h"}[w>>30&1]
+	return fmt.Sprintf("%s\tv%d.%s, v%d.%s, #%d", name, w&31, a, w>>5&31, a, 32-w>>16&31)
+}
+
+// arm64System reads operations of the system, and instructions on registers
+// that the library does not know.
+func arm64System(w uint32) string {
+	if w&0xffc00000 != 0xd5000000 {
+		return ""
+	}
+	op1, n, m, op2, t := w>>16&7, w>>12&15, w>>8&15, w>>5&7, arm64Register(true, w&31, false)
+	register := fmt.Sprintf("s%d_%d_c%d_c%d_%d", w>>19&3, op1, n, m, op2)
+	load := w>>21&1 != 0
+	switch {
+	case w>>19&3 == 1 && !load && arm64Names()[register] != "":
+		op, name, _ := strings.Cut(arm64Names()[register], ".")
+		switch {
+		case name == "":
+			return op
+		case strings.HasPrefix(name, "ialluis") || name == "iallu" || strings.HasPrefix(name, "vmalle1") || strings.HasPrefix(name, "alle") || strings.HasPrefix(name, "vmalls12e1") || strings.HasPrefix(name, "paall"):
+			return op + "\t" + name
+		}
+		return op + "\t" + name + ", " + t
+	case w>>19&3 == 1 && load:
+		return fmt.Sprintf("sysl\t%s, #%d, C%d, C%d, #%d", t, op1, n, m, op2)
+	case w>>19&3 == 1 && w&31 == 31:
+		return fmt.Sprintf("sys\t#%d, C%d, C%d, #%d", op1, n, m, op2)
+	case w>>19&3 == 1:
+		return fmt.Sprintf("sys\t#%d, C%d, C%d, #%d, %s", op1, n, m, op2, t)
+	case load:
+		return "mrs\t" + t + ", " + cmp.Or(arm64Names()[register], register)
+	}
+	return "msr\t" + cmp.Or(arm64Names()[register], register) + ", " + t
 }

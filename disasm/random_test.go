@@ -1,6 +1,7 @@
 package disasm
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -109,6 +110,56 @@ func TestRandom(t *testing.T) {
 				t.Errorf("want %v and %v", tt.ends, tt.texts)
 			}
 		})
+	}
+}
+
+// TestRandomARM64 reads words by chance of all groups but those of SVE and SME:
+// what is no instruction of objdump's is none here.
+func TestRandomARM64(t *testing.T) {
+	const tool = "aarch64-linux-gnu-objdump"
+	if _, err := exec.LookPath(tool); err != nil {
+		t.Skip("no " + tool)
+	}
+	n := 50_000
+	r := rand.New(rand.NewPCG(7, 0))
+	if s := os.Getenv("PERFARK_SEED"); s != "" {
+		seed, _ := strconv.ParseUint(s, 10, 64)
+		r, n = rand.New(rand.NewPCG(seed, 0)), 500_000
+	}
+	var code []byte
+	for len(code) < n*word4 {
+		if w := r.Uint32(); w>>25&15 >= 4 {
+			code = binary.LittleEndian.AppendUint32(code, w)
+		}
+	}
+	name := filepath.Join(t.TempDir(), "code")
+	if err := os.WriteFile(name, code, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(tool, "-D", "-z", "-b", "binary", "-m", "aarch64", "--no-show-raw-insn", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := New(objfile.MachineAArch64, 64, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	total, differ := 0, 0
+	for line := range strings.Lines(string(out)) {
+		addr, want, ok := strings.Cut(line, ":\t")
+		at, err := strconv.ParseUint(strings.TrimSpace(addr), 16, 64)
+		if !ok || err != nil {
+			continue
+		}
+		total++
+		in := d.Decode(code[at:], at)
+		if have := in.Format(noNames); bare(have) != bare(strings.TrimRight(want, " \n")) {
+			differ++
+			t.Logf("%08x: %q, want %q", binary.LittleEndian.Uint32(code[at:]), have, want)
+		}
+	}
+	if t.Logf("%d of %d differ", differ, total); total != n || differ > n/10_000 {
+		t.Errorf("of %d instructions %d differ", total, differ)
 	}
 }
 
