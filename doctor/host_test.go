@@ -1,12 +1,15 @@
 package doctor
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/perfark/perfark/internal/perftest"
 )
@@ -246,6 +249,28 @@ func TestHostProcesses(t *testing.T) {
 	wantLine(t, got, "link-id loss: /app/noid: has no build id", "-Wl,--build-id")
 	if len(got) != 7 {
 		t.Errorf("%d findings:\n%s", len(got), strings.Join(got, "\n"))
+	}
+}
+
+// A process may have put a FIFO over what it has mapped: nobody waits for its
+// writer.
+func TestHostFIFO(t *testing.T) {
+	h := tree{}.host(t)
+	if err := syscall.Mkfifo(filepath.Join(h.root, "fifo"), 0o600); err != nil {
+		t.Skipf("NOTICE: no FIFO: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, _, err := h.openELF("fifo")
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if fmt.Sprint(err) != "fifo: not a regular file" {
+			t.Errorf("error %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it waits")
 	}
 }
 

@@ -38,7 +38,7 @@ var runtimes = []runtime{
 // anyRuntime is for what is not known.
 var anyRuntime = runtime{"", nil, []Fix{{"", "let it write /tmp/perf-PID.map or jitdump, if it can: java, node, python, dotnet, ruby, erl, julia and wasmtime have an option for it"}}}
 
-// isRuntime reports whether the file is of r.
+// has reports whether a file is of r.
 func (r *runtime) has(file string) bool {
 	base := path.Base(strings.TrimSuffix(file, " (deleted)"))
 	for _, mark := range r.files {

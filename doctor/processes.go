@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/perfark/perfark/internal/decode"
 	"github.com/perfark/perfark/objfile"
@@ -214,9 +215,10 @@ func symbolsOf(q objfile.Quality) string {
 	return "no symbols"
 }
 
-// openELF opens an ELF file of the host.
+// openELF opens an ELF file of the host. What a process put in its place, such as
+// a FIFO, is not waited for.
 func (h *Host) openELF(name string) (*objfile.File, *os.File, error) {
-	f, err := os.Open(filepath.Join(h.root, name))
+	f, err := os.OpenFile(filepath.Join(h.root, name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err
 	}
