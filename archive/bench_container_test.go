@@ -108,7 +108,7 @@ func BenchmarkUnpack(b *testing.B) {
 				}
 				u, err := Unpack(b.Context(), r, UnpackOptions{Dir: b.TempDir(), DataDir: b.TempDir()})
 				r.Close()
-				if err != nil || u.Refused() > 0 {
+				if err != nil || refused(u) > 0 {
 					b.Fatal(u, err)
 				}
 			}

@@ -321,7 +321,7 @@ func TestTwoArchives(t *testing.T) {
 	os.MkdirAll(filepath.Join(o.Dir, "bin"), 0o755)
 	os.Symlink(outside, filepath.Join(o.Dir, "bin/x2"))
 	u, err := Unpack(t.Context(), bytes.NewReader(b.end()), o)
-	if err != nil || u.Refused() != 1 {
+	if err != nil || refused(u) != 1 {
 		t.Errorf("second: %+v %v", u, err)
 	}
 	if s := stateOf(t, outside); strings.Count(s, "\n") != 1 {
@@ -336,7 +336,7 @@ func TestCaseFold(t *testing.T) {
 		m.entry(tar.Header{Name: fmt.Sprintf("%s/%s/elf", name, testID(i))}, string(elfWith(testID(i), name)), nil)
 	}
 	u, _, err := unpack(t, m.end(), UnpackOptions{})
-	if err != nil || u.Refused() != 0 || len(u.Files) != 4 {
+	if err != nil || refused(u) != 0 || len(u.Files) != 4 {
 		t.Errorf("%+v %v", u, err)
 	}
 }
@@ -580,7 +580,7 @@ func TestManifestHostile(t *testing.T) {
 	}
 	t.Run("digest mismatch", func(t *testing.T) {
 		u, dir, err := unpack(t, bundle(full(strings.Replace(file, sumHex(elf), sumHex(nil), 1)), nil), UnpackOptions{})
-		if err != nil || u.Refused() != 1 || !strings.Contains(u.Files[0].Why, " is wanted") {
+		if err != nil || refused(u) != 1 || !strings.Contains(u.Files[0].Why, " is wanted") {
 			t.Errorf("%+v %v", u, err)
 		}
 		if s := stateOf(t, dir); strings.Contains(s, "elf") {

@@ -62,7 +62,7 @@ func CreatePool(dir string) (*Pool, error) {
 	}
 	fi, err := p.root.Stat(".")
 	if err == nil {
-		err = private(dir, fi)
+		err = store.CheckOwner(dir, fi)
 	}
 	if err != nil {
 		p.Close()

@@ -122,7 +122,7 @@ func TestPool(t *testing.T) {
 		defer f.Close()
 		to := t.TempDir()
 		u, err := Unpack(t.Context(), f, UnpackOptions{Dir: filepath.Join(to, ".debug"), DataDir: to})
-		if err != nil || u.Refused() > 0 {
+		if err != nil || refused(u) > 0 {
 			t.Fatalf("%s: %+v, %v", name, u, err)
 		}
 		trees[i] = readTree(t, to)

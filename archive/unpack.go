@@ -18,7 +18,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -67,17 +66,6 @@ type UnpackedFile struct {
 	Name    Name       `json:"name"` // in the tree
 	Size    int64      `json:"size"` // bytes
 	Why     string     `json:"why,omitempty"`
-}
-
-// Refused returns how many files were refused.
-func (u *Unpacked) Refused() int {
-	n := 0
-	for _, f := range u.Files {
-		if f.Outcome == Refused {
-			n++
-		}
-	}
-	return n
 }
 
 // Unpack puts the objects of an archive into a ~/.debug directory, where perf
@@ -239,7 +227,7 @@ func (u *unpacker) openRoot() error {
 	}
 	fi, err := root.Stat(".")
 	if err == nil {
-		err = private(u.o.Dir, fi)
+		err = store.CheckOwner(u.o.Dir, fi)
 	}
 	if err != nil {
 		root.Close()
@@ -277,23 +265,6 @@ func sweep(root *os.Root) {
 		}
 		f.Close()
 	}
-}
-
-// private fails if somebody else may plant something in a directory.
-func private(name string, fi fs.FileInfo) error {
-	st, ok := fi.Sys().(*syscall.Stat_t)
-	if !ok {
-		return nil
-	}
-	uid := int(st.Uid)
-	me := os.Geteuid()
-	switch perm := fi.Mode().Perm(); {
-	case uid != me && uid != 0:
-		return fmt.Errorf("%s: refused: owned by user %d, and we are user %d", name, uid, me)
-	case uid != me && perm&0o022 != 0, perm&0o002 != 0:
-		return fmt.Errorf("%s: refused: others may write to it (mode %#o)", name, perm)
-	}
-	return nil
 }
 
 // unpackers is the most objects that are unpacked at a time: each may hold a
@@ -587,7 +558,7 @@ func mkdirs(root *os.Root, dir string) error {
 	if !fi.IsDir() {
 		return fmt.Errorf("%s/%s: refused: not a directory", root.Name(), dir)
 	}
-	return private(root.Name()+"/"+dir, fi)
+	return store.CheckOwner(root.Name()+"/"+dir, fi)
 }
 
 // checkData returns the name for the perf.data, "" if the archive has none. It

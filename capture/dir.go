@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/perfark/perfark/archive"
+	"github.com/perfark/perfark/store"
 )
 
 // Names in a directory of bundles.
@@ -86,7 +87,10 @@ func Open(ctx context.Context, name string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if fi.Mode().Perm()&0o022 != 0 {
+	if err := store.CheckOwner(name, fi); err != nil {
+		return nil, err
+	}
+	if fi.Mode().Perm()&0o022 != 0 { // nor a group, as what is removed is not looked at twice
 		return nil, fmt.Errorf("%s: others may write to it (mode %#o)", name, fi.Mode().Perm())
 	}
 	d := &Dir{name: name}

@@ -203,6 +203,12 @@ func TestLocked(t *testing.T) {
 	if _, err := Open(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "others may write to it") {
 		t.Errorf("a directory that all may write to: %v", err)
 	}
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Chown(dir, 4711, -1)); err != nil {
+		t.Skipf("NOTICE: no directory of another user: %v", err)
+	}
+	if _, err := Open(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "owned by user 4711") {
+		t.Errorf("a directory of another user: %v", err)
+	}
 }
 
 // TestHelper is a process that has a directory.

@@ -104,7 +104,7 @@ func (c *BuildIDCache) write(force bool) (*treeWriter, error) {
 		return nil, err
 	}
 	if fi, err := os.Lstat(c.dir); err == nil && fi.Mode()&fs.ModeSymlink != 0 && !force {
-		if err := ours(c.dir, fi); err != nil {
+		if err := CheckOwner(c.dir, fi); err != nil {
 			return nil, err
 		}
 	}
@@ -115,7 +115,7 @@ func (c *BuildIDCache) write(force bool) (*treeWriter, error) {
 	w := &treeWriter{root, force}
 	fi, err := root.Stat(".")
 	if err == nil && !force {
-		err = ours(c.dir, fi)
+		err = CheckOwner(c.dir, fi)
 	}
 	if err != nil {
 		root.Close()
@@ -124,9 +124,10 @@ func (c *BuildIDCache) write(force bool) (*treeWriter, error) {
 	return w, nil
 }
 
-// ours fails if somebody else may have planted something at name: it is not
-// owned by the user, nor by root alone. A link's own mode says nothing.
-func ours(name string, fi fs.FileInfo) error {
+// CheckOwner fails if somebody else may have planted something in a directory,
+// or at a link: it is not owned by this user, nor by root alone. A link's own
+// mode says nothing. name is for the error.
+func CheckOwner(name string, fi fs.FileInfo) error {
 	uid, ok := owner(fi)
 	if !ok {
 		return nil
@@ -171,7 +172,7 @@ func (w *treeWriter) mkdir(dir string) error {
 			return fmt.Errorf("%s: refused: %s where a directory belongs", origin, what(fi))
 		}
 		if !w.force {
-			if err := ours(origin, fi); err != nil {
+			if err := CheckOwner(origin, fi); err != nil {
 				return err
 			}
 		}
