@@ -40,7 +40,7 @@ func checkCopy(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	var got bytes.Buffer
-	if err := Copy(&got, f); err != nil {
+	if err := copyFile(&got, f); err != nil {
 		t.Errorf("%v", err)
 		return
 	}

@@ -439,7 +439,7 @@ func TestBitMatrix(t *testing.T) {
 			}
 			checkSample(t, recs[0].(*Sample), st, rf)
 			var out bytes.Buffer
-			if err := Copy(&out, f); err != nil || !bytes.Equal(out.Bytes(), perftest.Data(t, perftest.InOrder(text, big))) {
+			if err := copyFile(&out, f); err != nil || !bytes.Equal(out.Bytes(), perftest.Data(t, perftest.InOrder(text, big))) {
 				t.Fatalf("copy: %v", err)
 			}
 		}
@@ -556,7 +556,7 @@ func TestCopyFixtures(t *testing.T) {
 				t.Fatalf("%s: %v", text, err)
 			}
 			var out bytes.Buffer
-			if err := Copy(&out, f); err != nil {
+			if err := copyFile(&out, f); err != nil {
 				t.Fatalf("%s: %v", text, err)
 			}
 			if i := differ(out.Bytes(), b); i >= 0 {

@@ -55,7 +55,11 @@ func TestCorpus(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer out.Close()
-			if _, err := File(ctx, f, out, Policy{}); err != nil {
+			r, err := New(ctx, f, Policy{})
+			if err == nil {
+				err = r.Write(ctx, out)
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 			got, err := perfdata.Open(out.Name(), perfdata.Options{})
@@ -63,6 +67,9 @@ func TestCorpus(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer got.Close()
+			if found, err := r.SearchRecording(ctx, got, out); err != nil || len(found) > 0 {
+				t.Errorf("found %+v, %v", found, err)
+			}
 			if a, b := samples(t, f), samples(t, got); a != b {
 				t.Errorf("samples %+v, want %+v", b, a)
 			}

@@ -94,18 +94,6 @@ func (r *Redactor) public(seen []string, s string) bool {
 	return false
 }
 
-// File writes a recording to out without what the policy is to replace.
-func File(ctx context.Context, in *perfdata.File, out io.WriteSeeker, p Policy) (*Report, error) {
-	r, err := New(ctx, in, p)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.Write(ctx, out); err != nil {
-		return nil, err
-	}
-	return r.Report(), nil
-}
-
 // Text returns a text for people, such as a message, without the names that
 // are replaced.
 func (r *Redactor) Text(s string) string { return r.dict.text(s) }

@@ -8,18 +8,18 @@ import (
 	"slices"
 )
 
-// A part is a run of bytes of a recording that Copy encodes anew.
+// A part is a run of bytes of a recording that copyFile encodes anew.
 type part struct {
 	off int64
 	b   []byte
 }
 
-// Copy writes f to w as a recording of its own: the header, the events, their
+// copyFile writes f to w as a recording of its own: the header, the events, their
 // ids and the table of features encoded from what was read, everything else,
 // such as records, payloads of features, what is unknown and what stands
 // between, as it is. Of a well-formed file it makes the same bytes. A wrapped
 // file is written unwrapped; of a directory only the file data is.
-func Copy(w io.Writer, f *File) error {
+func copyFile(w io.Writer, f *File) error {
 	parts := []part{{off: 0, b: appendHeader(nil, &f.hdr)}}
 	if !f.hdr.Pipe {
 		more, err := f.parts()
