@@ -303,7 +303,14 @@ func TestRecordKilled(t *testing.T) {
 		kills = n
 	}
 	for range kills {
+		os.Remove(filepath.Join(r.dir, "k.data"))
 		cmd := r.background(r.bin, "record", "-q", "-e", "cpu-clock", "-F", "2000", "-a", "-g", "-o", "k.data")
+		for tries := 0; tries < 1000; tries++ { // on a busy machine it takes long to begin
+			if _, err := os.Stat(filepath.Join(r.dir, "k.data")); err == nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
 		time.Sleep(time.Second + rand.N(time.Second))
 		var ts unix.Timespec
 		unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)

@@ -82,12 +82,13 @@ func Run(t testing.TB, dir string, env []string, stdin []byte, name string, args
 const NoBPF = "--no-bpf-event"
 
 // Record runs perf record with args, writing to a new file whose path it
-// returns, without the records of BPF programs: see [NoBPF]. It skips the test
-// where perf is absent or may not record.
+// returns, without the records of BPF programs: see [NoBPF]. What was recorded
+// is not copied to a cache, as the home directory is empty and not used again.
+// Record skips the test where perf is absent or may not record.
 func Record(t testing.TB, args ...string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "perf.data")
-	r := Perf(t, append([]string{"record", NoBPF, "-o", out}, args...)...)
+	r := Perf(t, append([]string{"record", NoBPF, "-N", "-o", out}, args...)...)
 	// perf 6.1 dies (134, or -1 for the signal) of records that the kernel writes
 	// while another recording asks for build ids.
 	if _, err := os.Stat(out); err != nil || r.Code == 129 || r.Code == 255 || r.Code == 134 || r.Code == -1 {
