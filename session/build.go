@@ -16,12 +16,12 @@ type builder struct {
 	samples   sampleTable
 
 	cache   []locEntry
-	objects []int32 // of the locations in cache, where stacks are kept
-	touched uint64  // keeps the compiler from leaving out loads
+	touched uint64 // keeps the compiler from leaving out loads
 
 	queue  frameQueue
 	last   lastChain
 	log    sampleLog
+	own    []int32 // scratch of replay
 	way    callerWay
 	turn   int // see chainStore.number
 	sets   objectSets
@@ -53,9 +53,10 @@ type (
 
 	// A locEntry of the cache says what an ip is in a state and mode.
 	locEntry struct {
-		ip    uint64
-		where uint32 // state and mode, plus 1
-		loc   int32
+		ip     uint64
+		where  uint32 // state and mode, plus 1
+		loc    int32
+		object int32
 	}
 )
 
@@ -72,7 +73,6 @@ func newBuilder(l *loader, h hasher) *builder {
 		locs:     locTable{h: h},
 		samples:  sampleTable{h: h},
 		cache:    make([]locEntry, 1<<locCacheBits),
-		objects:  make([]int32, 1<<locCacheBits),
 		sets:     newObjectSets(h, len(l.objects.table)),
 		extraIDs: map[profile.Extra]int32{},
 	}
@@ -173,8 +173,7 @@ func (b *builder) location(w *worker, state int32, m mode, ip, pos uint64) int32
 	e := &b.cache[i]
 	if e.ip != ip || e.where != at {
 		k := w.locKeyAt(at, ip)
-		*e = locEntry{ip, at, b.locate(k, b.locs.hash(k), pos, ip)}
-		b.objects[i] = k.object()
+		*e = locEntry{ip, at, b.locate(k, b.locs.hash(k), pos, ip), k.object()}
 	}
 	return e.loc
 }

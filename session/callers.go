@@ -75,8 +75,9 @@ func (l *loader) changed() error {
 // the next sample shares of it stays, and is counted when it is left: once for
 // all of them.
 type callerWay struct {
-	path []callerFrame
-	on   []uint64 // by location: whether it is on the way, a bit each
+	path  []callerFrame
+	on    []uint64 // by location: whether it is on the way, a bit each
+	group int32    // of what is on the way
 
 	// What was counted last, by hash: most is of few locations, and need not go
 	// to the large table each time.
@@ -146,18 +147,10 @@ func (b *builder) finishCallers() {
 
 // countCallers counts the queued samples for each location they have.
 func (b *builder) countCallers() {
-	q, c := &b.queue, &b.way
-	if c.on == nil {
-		c.on = make([]uint64, (len(b.l.index.p.Locations)+63)/64)
-		c.sums = make([]callerSum, 1<<callerSumBits)
-	}
-	group := int32(none)
+	q := &b.queue
+	b.way.init(b)
 	for i := range q.samples {
 		s := &q.samples[i]
-		if s.group != group {
-			b.back(0, group)
-			group = s.group
-		}
 		chain := q.chains[s.chain:s.end]
 		switch d := b.l.depth; {
 		case d > 0:
@@ -165,25 +158,49 @@ func (b *builder) countCallers() {
 		case d < 0:
 			chain = chain[:min(-d, len(chain))]
 		}
-		n := 0
-		for n < len(chain) && n < len(c.path) && c.path[n].loc == chain[n] {
-			n++
-		}
-		b.back(n, group)
-		for _, loc := range chain[n:] {
-			c.push(loc)
-		}
-		if n := len(c.path); n > 0 {
-			at := &c.path[n-1]
-			at.count++
-			at.period += s.period
-		}
-		if leaf := s.loc; leaf >= 0 && c.on[leaf>>6]>>(leaf&63)&1 == 0 {
-			b.sum(leaf, group, 1, s.period)
+		s.keep = 0
+		b.walk(s, chain)
+	}
+	b.back(0)
+	b.addCallers()
+}
+
+// walk counts a sample. The outermost s.keep frames of its chain are those on
+// the way, which is that to the sample before, and the others own.
+func (b *builder) walk(s *queued, own []int32) {
+	c, keep := &b.way, int(s.keep)
+	if s.group != c.group {
+		kept := c.path[:keep]
+		b.back(0)
+		c.group = s.group
+		for i := range kept {
+			c.push(kept[i].loc) // to where it was
 		}
 	}
-	b.back(0, group)
-	b.addCallers()
+	n := 0
+	for n < len(own) && keep+n < len(c.path) && c.path[keep+n].loc == own[n] {
+		n++
+	}
+	b.back(keep + n)
+	for _, loc := range own[n:] {
+		c.push(loc)
+	}
+	if n := len(c.path); n > 0 {
+		at := &c.path[n-1]
+		at.count++
+		at.period += s.period
+	}
+	if leaf := s.loc; leaf >= 0 && c.on[leaf>>6]>>(leaf&63)&1 == 0 {
+		b.sum(leaf, c.group, 1, s.period)
+	}
+}
+
+// init makes room for the locations of b.
+func (c *callerWay) init(b *builder) {
+	if c.on == nil {
+		c.on = make([]uint64, (len(b.l.index.p.Locations)+63)/64)
+		c.sums = make([]callerSum, 1<<callerSumBits)
+	}
 }
 
 func (c *callerWay) push(loc int32) {
@@ -196,14 +213,14 @@ func (c *callerWay) push(loc int32) {
 }
 
 // back goes back to the n outermost frames.
-func (b *builder) back(n int, group int32) {
+func (b *builder) back(n int) {
 	c := &b.way
 	for i := len(c.path) - 1; i >= n; i-- {
 		at := &c.path[i]
 		if at.first {
 			c.on[at.loc>>6] &^= 1 << (at.loc & 63)
 			if at.count > 0 {
-				b.sum(at.loc, group, at.count, at.period)
+				b.sum(at.loc, c.group, at.count, at.period)
 			}
 		}
 		if i > 0 {

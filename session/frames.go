@@ -246,7 +246,7 @@ func (b *builder) resolve(w *worker) {
 			ip, at := q.ips[i], q.wheres[i]
 			h := q.entry[i]
 			if e := &b.cache[h]; e.ip == ip && e.where == at {
-				q.locs[i], q.objs[i] = e.loc, b.objects[h]
+				q.locs[i], q.objs[i] = e.loc, e.object
 				continue
 			}
 			key := w.locKeyAt(at, ip)
@@ -269,8 +269,7 @@ func (b *builder) resolve(w *worker) {
 		h := q.entry[m.i]
 		e := &b.cache[h]
 		if e.ip != ip || e.where != at {
-			*e = locEntry{ip, at, b.locate(m.key, m.hash, m.pos, ip)}
-			b.objects[h] = m.key.object()
+			*e = locEntry{ip, at, b.locate(m.key, m.hash, m.pos, ip), m.key.object()}
 		}
 		q.locs[m.i], q.objs[m.i] = e.loc, m.key.object()
 	}
@@ -306,7 +305,7 @@ func (b *builder) flush(w *worker) {
 			b.lay(s, q.locs[s.from:s.to])
 		}
 	}
-	b.log.add(q, len(b.locs.keys))
+	b.log.add(q, b.locs.n)
 	b.tally()
 }
 

@@ -17,7 +17,7 @@ func (l *loader) merge(p *profile.Profile) {
 	bs := make([]*builder, len(l.workers))
 	for i, w := range l.workers {
 		bs[i] = w.b
-		w.b.cache, w.b.objects, w.b.queue = nil, nil, frameQueue{}
+		w.b.cache, w.b.queue = nil, frameQueue{}
 		if l.callers {
 			w.b.finishCallers()
 		}
@@ -98,8 +98,10 @@ func mergeLocations(p *profile.Profile, bs []*builder, workers int) [][]int32 {
 	rank := func(place uint32) uint32 { return (place + places - 8) % places }
 	ends := make([]int32, places+1)
 	for _, b := range bs {
-		for i := range b.locs.keys {
-			ends[rank(b.locs.keys[i].place)+1]++
+		for i := range b.locs.slots {
+			if s := &b.locs.slots[i]; s.id != 0 {
+				ends[rank(s.place)+1]++
+			}
 		}
 	}
 	for i := range places {
@@ -107,16 +109,18 @@ func mergeLocations(p *profile.Profile, bs []*builder, workers int) [][]int32 {
 	}
 	entries := make([]entry, ends[places])
 	next := slices.Clone(ends)
-	remap := newRemap(bs, func(b *builder) int { return len(b.locs.keys) })
+	remap := newRemap(bs, func(b *builder) int { return b.locs.n })
 	for i, b := range bs {
-		b.locs.slots = nil
-		for id := range b.locs.keys {
-			k := &b.locs.keys[id]
-			at := &next[rank(k.place)]
-			entries[*at] = entry{k.addr, int32(i), int32(id)}
+		for k := range b.locs.slots {
+			s := &b.locs.slots[k]
+			if s.id == 0 {
+				continue
+			}
+			at := &next[rank(s.place)]
+			entries[*at] = entry{s.addr, int32(i), s.id - 1}
 			*at++
 		}
-		b.locs.keys = nil
+		b.locs.slots = nil
 	}
 	each := func(f func(place uint32, rows []entry)) {
 		var at atomic.Int64
@@ -159,7 +163,7 @@ func mergeLocations(p *profile.Profile, bs []*builder, workers int) [][]int32 {
 		id := next[rank(place)] - 1
 		var first uint64 // place of the sample whose ip it has
 		for i, r := range rows {
-			f := &bs[r.builder].locs.first[r.id]
+			f := bs[r.builder].locs.firstOf(r.id)
 			if i == 0 || rows[i-1].addr != r.addr {
 				id++
 				k := locKey{r.addr, place}

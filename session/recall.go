@@ -210,7 +210,11 @@ func (b *builder) replay(log []byte, to []int32) {
 	width := int(log[0])
 	mask := uint32(1<<(8*width) - 1)
 	s := queued{stack: none}
-	var own []int32
+	straight := b.l.callers && b.l.depth == 0 // nobody needs chains laid out
+	if straight {
+		b.way.init(b)
+	}
+	own := b.own
 	for log = log[1:]; len(log) > 4; {
 		frames, flags, n := small(log, logBits)
 		log = log[n:]
@@ -229,18 +233,32 @@ func (b *builder) replay(log []byte, to []int32) {
 			s.loc, log = to[v], log[n:]
 		}
 		s.keep, own = int32(keep), own[:0]
-		for range frames {
-			own = append(own, to[binary.LittleEndian.Uint32(log)&mask])
-			log = log[width:]
+		n = int(frames) * width
+		for i := 0; i < n; i += width {
+			own = append(own, to[binary.LittleEndian.Uint32(log[i:])&mask])
 		}
+		log = log[n:]
 		if flags&logInner != 0 {
 			s.loc = own[len(own)-1]
+		}
+		if straight {
+			b.walk(&s, own)
+			if len(b.way.done) >= leafBatch {
+				b.addCallers()
+			}
+			continue
 		}
 		b.lay(&s, own)
 		q.samples = append(q.samples, s)
 		if len(q.samples) == leafBatch {
 			b.tally()
 		}
+	}
+	b.own = own
+	if straight {
+		b.back(0)
+		b.addCallers()
+		return
 	}
 	b.tally()
 }

@@ -233,7 +233,7 @@ func (w *worker) batch(b *perfdata.Batch) (logged bool) {
 	}
 	big, fast := w.l.f.Header().Big, w.l.shapes.ok
 	if w.b != nil {
-		w.b.log.begin(len(w.b.locs.keys), len(b.Data))
+		w.b.log.begin(w.b.locs.n, len(b.Data))
 	}
 	data := b.Data
 	for i := 0; i+8 <= len(data); {

@@ -41,9 +41,11 @@ func fresh[T any](n int) []T {
 type locTable struct {
 	h     hasher
 	slots []locSlot
-	keys  []locKey // by number
-	first []locFirst
+	n     int
+	first [][]locFirst // by number, in blocks, so that none is copied
 }
+
+const locBlockBits = 12
 
 // A locKey is an address in an object. Its place packs object and level.
 type locKey struct {
@@ -68,16 +70,19 @@ func (p locKey) mode() mode    { return mode(p.place & 7) }
 func (t *locTable) hash(k locKey) uint64 { return t.h.mix(k.addr, uint64(k.place)) }
 
 func (t *locTable) id(k locKey, hash uint64, first locFirst) int32 {
-	if 4*len(t.keys) >= 3*len(t.slots) {
+	if 4*t.n >= 3*len(t.slots) {
 		t.grow()
 	}
 	mask := uint64(len(t.slots) - 1)
 	for i := hash & mask; ; i = (i + 1) & mask {
 		s := &t.slots[i]
 		if s.id == 0 {
-			id := int32(len(t.keys))
-			t.keys = append(t.keys, k)
-			t.first = append(t.first, first)
+			id := int32(t.n)
+			t.n++
+			if id&(1<<locBlockBits-1) == 0 {
+				t.first = append(t.first, make([]locFirst, 1<<locBlockBits))
+			}
+			t.first[id>>locBlockBits][id&(1<<locBlockBits-1)] = first
 			*s = locSlot{k.addr, k.place, id + 1}
 			return id
 		}
@@ -85,6 +90,11 @@ func (t *locTable) id(k locKey, hash uint64, first locFirst) int32 {
 			return s.id - 1
 		}
 	}
+}
+
+// firstOf returns the first sample of a location.
+func (t *locTable) firstOf(id int32) *locFirst {
+	return &t.first[id>>locBlockBits][id&(1<<locBlockBits-1)]
 }
 
 func (t *locTable) grow() {
