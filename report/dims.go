@@ -180,8 +180,14 @@ func (b *builder) symbolDim(d *dim) {
 		addr  int64 // perf subtracts addresses and looks at the sign
 		place int32
 	}
-	var bares []bare
 	d.codes = make([]int32, b.s.len())
+	n := 0
+	for i := range d.codes {
+		if b.s.funcIndex(int32(i)) == profile.None {
+			n++
+		}
+	}
+	bares := make([]bare, 0, n)
 	for i := range d.codes {
 		if f := b.s.funcIndex(int32(i)); f != profile.None {
 			d.codes[i] = funcs[f]
@@ -193,6 +199,7 @@ func (b *builder) symbolDim(d *dim) {
 	if len(bares) == 0 {
 		return
 	}
+	d.rank = slices.Grow(d.rank, len(bares))
 	parallelSort(bares, b.workers, func(x, y bare) int { return cmp.Or(cmp.Compare(x.addr, y.addr), cmp.Compare(x.place, y.place)) })
 	for i := range bares {
 		if i == 0 || bares[i].addr != bares[i-1].addr {
@@ -210,9 +217,19 @@ func (b *builder) symbolDim(d *dim) {
 type interner struct {
 	width int
 	data  []int32 // the tuples, in the order of their numbers
-	slots []int32
-	last  int32 // the number that was asked for last
+	slots []int32 // numbers plus 1 by hash: of those that first does not have
+	n     int     // how many these are
+	last  int32   // the number that was asked for last
+
+	// Where one value of a tuple all but decides, and is small, it is looked
+	// at first.
+	at    int     // its index
+	first []int32 // by value: number plus 1 of the first tuple with it; nil: there is no such value
 }
+
+// decide has the interner look at the value at index i first, all of which are
+// from 0 up to, but not including, n.
+func (t *interner) decide(i, n int) { t.at, t.first = i, make([]int32, n) }
 
 func (t *interner) len() int { return len(t.data) / max(t.width, 1) }
 
@@ -228,16 +245,26 @@ func (t *interner) number(tuple []int32) int32 {
 	if n > 0 && slices.Equal(t.tuple(t.last), tuple) { // locations of a function are side by side
 		return t.last
 	}
-	if 2*n >= len(t.slots) {
+	if t.first != nil {
+		f := &t.first[tuple[t.at]]
+		if *f == 0 {
+			*f = t.add(tuple) + 1
+			return t.last
+		}
+		if slices.Equal(t.tuple(*f-1), tuple) {
+			t.last = *f - 1
+			return t.last
+		}
+	}
+	if 2*t.n >= len(t.slots) {
 		t.grow()
 	}
 	mask := uint64(len(t.slots) - 1)
 	for i := hash(tuple) & mask; ; i = (i + 1) & mask {
 		k := t.slots[i]
 		if k == 0 {
-			t.data = append(t.data, tuple...)
-			t.slots[i] = int32(n + 1)
-			t.last = int32(n)
+			t.n++
+			t.slots[i] = t.add(tuple) + 1
 			return t.last
 		}
 		if slices.Equal(t.tuple(k-1), tuple) {
@@ -247,15 +274,26 @@ func (t *interner) number(tuple []int32) int32 {
 	}
 }
 
+// add gives a tuple the next number.
+func (t *interner) add(tuple []int32) int32 {
+	t.last = int32(t.len())
+	t.data = append(t.data, tuple...)
+	return t.last
+}
+
 func (t *interner) grow() {
-	t.slots = make([]int32, max(64, 4*len(t.slots)))
+	old := t.slots
+	t.slots = make([]int32, max(64, 4*len(old)))
 	mask := uint64(len(t.slots) - 1)
-	for n := range len(t.data) / t.width {
-		i := hash(t.data[n*t.width:][:t.width]) & mask
+	for _, k := range old {
+		if k == 0 {
+			continue
+		}
+		i := hash(t.tuple(k-1)) & mask
 		for t.slots[i] != 0 {
 			i = (i + 1) & mask
 		}
-		t.slots[i] = int32(n + 1)
+		t.slots[i] = k
 	}
 }
 

@@ -97,6 +97,11 @@ func (b *builder) codeDims() {
 		}
 	}
 	b.tailSet.width = len(b.tails)
+	for j := range b.tails {
+		if d := &b.tails[j]; d.key == Symbol {
+			b.tailSet.decide(j, len(d.rank))
+		}
+	}
 	b.tailOf = make([]int32, b.s.len())
 	tuple := make([]int32, len(b.tails))
 	for i := range b.tailOf {
@@ -105,7 +110,7 @@ func (b *builder) codeDims() {
 		}
 		b.tailOf[i] = b.tailSet.number(tuple)
 	}
-	b.tailSet.slots = nil
+	b.tailSet.slots, b.tailSet.first = nil, nil
 }
 
 // dims makes the values of the keys of samples, numbers heads, and puts heads

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -588,9 +589,26 @@ func (p *printer) percent(b []byte, v float64, width, color int) ([]byte, int) {
 			b = append(b, ' ')
 		}
 	}
-	b = strconv.AppendFloat(b, v, 'f', 2, 64)
+	b = appendHundredths(b, v)
 	b = append(b, '%')
 	return append(b, end...), color
+}
+
+// appendHundredths appends v with two digits behind the point, as strconv
+// rounds it: at once where it is not near the middle between two.
+func appendHundredths(b []byte, v float64) []byte {
+	const most = 1 << 20 // up to there 100*v is wrong by far less than close
+	const close = 1e-6
+	whole, rest := math.Modf(100 * v)
+	if !(v >= 0 && v < most) || math.Abs(rest-0.5) < close {
+		return strconv.AppendFloat(b, v, 'f', 2, 64)
+	}
+	n := uint64(whole)
+	if rest > 0.5 {
+		n++
+	}
+	b = strconv.AppendUint(b, n/100, 10)
+	return append(b, '.', byte('0'+n/10%10), byte('0'+n%10))
 }
 
 // percentColor returns what makes a percentage red from 5 on, green from 0.5
