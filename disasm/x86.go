@@ -2,6 +2,8 @@ package disasm
 
 import (
 	"bytes"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -28,6 +30,7 @@ func gas(code []byte, rex, text string, bits int) string {
 	if first == 0x0f && len(e.rest) > 2 {
 		op, args = e.twoBytes(op, args)
 	}
+	op, args = e.renamed(op, args)
 	switch op {
 	case "callq", "jmpq", "retq", "pushq", "popq", "leaveq", "enterq", "lretl", "iretl", "lcalll", "ljmpl",
 		"calll", "jmpl", "retl", "pushl", "popl", "leavel", "enterl":
@@ -68,7 +71,7 @@ func gas(code []byte, rex, text string, bits int) string {
 	case 0x6c, 0x6d, 0x6e, 0x6f, 0xec, 0xed, 0xee, 0xef:
 		args = strings.Replace(args, "%dx", "(%dx)", 1)
 	}
-	return join(e.idle(prefix+op, args)+prefix+rex, op, args)
+	return join(e.idle(prefix+op, args)+e.locked(prefix)+rex, op, args)
 }
 
 // twoBytes is gas for operations of two bytes.
@@ -94,6 +97,66 @@ func (e encoding) twoBytes(op, args string) (string, string) {
 	return op, args
 }
 
+// vexNames are operations that have two encodings with the same operands, of
+// which objdump marks the shorter one.
+var vexNames = []string{"vpdpbusd", "vpdpbusds", "vpdpwssd", "vpdpwssds", "vpmadd52huq", "vpmadd52luq", "vcvtneps2bf16", "vcvtneps2bf16x", "vcvtneps2bf16y"}
+
+// otherNames are those of objdump for operations of which iced has others.
+var otherNames = map[string]string{
+	"cmpaexadd": "cmpnbxadd", "cmpaxadd": "cmpnbexadd", "cmpexadd": "cmpzxadd", "cmpgexadd": "cmpnlxadd", "cmpgxadd": "cmpnlexadd", "cmpnexadd": "cmpnzxadd",
+}
+
+// renamed returns the operation, and the operands that it always has, as
+// objdump writes them.
+func (e encoding) renamed(op, args string) (string, string) {
+	if name := otherNames[op]; name != "" {
+		return name, args
+	}
+	var registers []string
+	switch op {
+	case "lgdt", "lidt", "sgdt", "sidt", "lddqu", "vlddqu", "enqcmd", "enqcmds", "movdir64b", "invpcid", "ldtilecfg", "sttilecfg",
+		"wrssd", "wrssq", "wrussd", "wrussq", "aesdec128kl", "aesdec256kl", "aesenc128kl", "aesenc256kl",
+		"aesdecwide128kl", "aesdecwide256kl", "aesencwide128kl", "aesencwide256kl":
+		return op, sizePointer.ReplaceAllString(args, "")
+	case "invept", "invvpid", "cmpxchg16b":
+		return op, strings.Replace(args, "XMMWORD", "OWORD", 1)
+	case "invlpg", "cldemote":
+		if e.intel && strings.HasPrefix(args, "[") {
+			args = "BYTE PTR " + args
+		}
+		return op, args
+	}
+	if e.intel {
+		return e.marked(op), args
+	}
+	switch op {
+	case "monitor", "monitorx":
+		registers = []string{"rax", "ecx", "edx"}
+		if e.bits == 32 != (bytes.IndexByte(e.prefixes, 0x67) >= 0) {
+			registers[0] = "eax"
+		}
+	case "mwait":
+		registers = []string{"eax", "ecx"}
+	case "mwaitx":
+		registers = []string{"eax", "ecx", "ebx"}
+	default:
+		return e.marked(op), args
+	}
+	return op, "%" + strings.Join(registers, ",%")
+}
+
+// marked returns the name of an operation with a mark of its encoding, if
+// there are two.
+func (e encoding) marked(op string) string {
+	if e.op() == 0xc4 && slices.Contains(vexNames, op) {
+		return "{vex} " + op
+	}
+	return op
+}
+
+// sizePointer is the size of an operand in memory.
+var sizePointer = regexp.MustCompile(`\b[A-Z0-9]+ PTR `)
+
 // split parts an instruction in prefixes, the operation, and its operands.
 func split(text string) (prefix, op, args string) {
 	op = text
@@ -116,6 +179,26 @@ func split(text string) (prefix, op, args string) {
 		_, op, args = split(args)
 	}
 	return prefix, op, args
+}
+
+// locked writes out the lock of an instruction with a hint for it.
+func (e encoding) locked(prefix string) string {
+	if prefix != "xacquire " && prefix != "xrelease " {
+		return prefix
+	}
+	lock, hint := bytes.IndexByte(e.prefixes, 0xf0), -1
+	for i, c := range e.prefixes {
+		if c == 0xf2 || c == 0xf3 {
+			hint = i
+		}
+	}
+	switch {
+	case lock < 0:
+		return prefix
+	case lock < hint:
+		return "lock " + prefix
+	}
+	return prefix + "lock "
 }
 
 // join puts together what split has parted, with the operands in their
@@ -311,12 +394,22 @@ func (e encoding) sizeless() bool {
 // index.
 func (e encoding) sib() (byte, bool) {
 	rest := e.rest
-	if e.op() == 0x0f {
+	switch op := e.op(); {
+	case op == 0x0f:
 		if rest = rest[1:]; len(rest) > 0 && (rest[0] == 0x38 || rest[0] == 0x3a) {
 			rest = rest[1:]
 		}
+	case op == 0x62: // its index is one of vectors, or there is none
+		return 0, false
+	case op == 0xc5 && e.bits == 64 && len(rest) > 2:
+		rest = rest[2:]
+	case op == 0xc4 && e.bits == 64 && len(rest) > 3:
+		if rest[1]&0x40 == 0 { // X, inverted
+			return 0, false
+		}
+		rest = rest[3:]
 	}
-	if len(rest) < 3 || e.rex&2 != 0 || e.vector() {
+	if len(rest) < 3 || e.rex&2 != 0 {
 		return 0, false
 	}
 	if modrm, ok := e.modRM(); !ok || modrm>>6 == 3 || modrm&7 != 4 {
@@ -382,10 +475,14 @@ func (e encoding) usesSegment(c byte, text, args string) bool {
 // addresses reports whether the instruction has an operand in memory or, as
 // jrcxz, a register of the size of addresses.
 func (e encoding) addresses() bool {
-	if modrm, ok := e.modRM(); ok {
-		return modrm>>6 != 3
-	}
 	op := e.op()
+	if op == 0x8f && len(e.rest) > 4 && e.rest[1]&0x1f >= 8 { // XOP
+		return e.rest[4]>>6 != 3
+	}
+	if modrm, ok := e.modRM(); ok {
+		counts := op == 0x0f && e.rest[1] == 1 && (modrm == 0xc8 || modrm == 0xfa) || op == 0x0f && e.rest[1] == 0xae // monitor, umonitor
+		return modrm>>6 != 3 || counts
+	}
 	return op >= 0x6c && op <= 0x6f || op >= 0xa0 && op <= 0xa7 || op >= 0xaa && op <= 0xaf || op == 0xd7 || op >= 0xe0 && op <= 0xe3
 }
 
@@ -594,6 +691,10 @@ func intel86(code []byte, rex, text string, bits int) string {
 			op = "retf"
 		}
 	}
+	op, args = e.renamed(op, args)
+	if e.op() == 0x62 {
+		args = vectorIntel(op, args)
+	}
 	if first == 0x0f && len(e.rest) > 2 {
 		op, args = e.twoBytes(op, args)
 		if e.rest[1] == 0x38 && (e.rest[2] == 0xcb || e.rest[2] == 0x10 || e.rest[2] == 0x14 || e.rest[2] == 0x15) {
@@ -653,7 +754,7 @@ func intel86(code []byte, rex, text string, bits int) string {
 	case 0xd7:
 		args = strings.Replace(args, "[", "ds:[", 1)
 	}
-	return join(e.idle(prefix+op, args)+prefix+rex, op, args)
+	return join(e.idle(prefix+op, args)+e.locked(prefix)+rex, op, args)
 }
 
 // address writes the memory operand between two brackets as objdump does: a
@@ -689,6 +790,46 @@ func (e encoding) withoutIndex(args string, i, j int) string {
 	}
 	return args[:j] + "+" + e.noIndex()[1:] + "*" + string("1248"[sib>>6]) + args[j:]
 }
+
+// vectorIntel writes the operands of an AVX-512 instruction as objdump does:
+// the rounding behind the last register, a broadcast in place of PTR, and the
+// mask of a gather or a scatter in braces.
+func vectorIntel(op, args string) string {
+	if i := strings.Index(args, "sae}"); i >= 0 {
+		from := strings.LastIndexByte(args[:i], '{')
+		mode := strings.Replace(args[from:i+len("sae}")], "{rne-", "{rn-", 1)
+		args = args[:from] + args[i+len("sae}"):]
+		if n := strings.LastIndexByte(args, ','); n >= 0 && strings.HasPrefix(args[n:], ",0x") {
+			args = args[:n] + mode + args[n:]
+		} else {
+			args += mode
+		}
+	}
+	if i := strings.Index(args, "{1to"); i >= 0 {
+		end := i + strings.IndexByte(args[i:], '}') + 1
+		if !narrows(op, args) {
+			args = args[:i] + args[end:]
+		}
+		args = strings.Replace(args, " PTR ", " BCST ", 1)
+	}
+	if strings.Contains(op, "gather") || strings.Contains(op, "scatter") {
+		args = maskOperand.ReplaceAllString(args, "{$1}$2")
+	}
+	return args
+}
+
+// narrows reports whether the first operand does not tell how often another one
+// is broadcast.
+func narrows(op, args string) bool {
+	switch op {
+	case "vcvtpd2dq", "vcvttpd2dq", "vcvtpd2udq", "vcvttpd2udq", "vcvtpd2ps", "vcvtqq2ps", "vcvtuqq2ps", "vcvtneps2bf16",
+		"vcvtpd2ph", "vcvtqq2ph", "vcvtuqq2ph", "vcvtdq2ph", "vcvtudq2ph", "vcvtps2phx":
+		return strings.HasPrefix(args, "xmm")
+	}
+	return strings.HasPrefix(op, "vfpclass")
+}
+
+var maskOperand = regexp.MustCompile(`,(k[1-7])(,|$)`)
 
 // intelNames are those that objdump gives in Intel's syntax.
 var intelNames = map[string]string{"pushfq": "pushf", "popfq": "popf", "iretd": "iret"}

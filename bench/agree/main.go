@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -83,18 +84,19 @@ func main() {
 	dir := flag.String("dir", "bench/out", "`directory` of the inputs; make them with bench/inputs.sh")
 	only := flag.String("run", "", "rows whose machine and name match this `regexp`")
 	kinds := flag.Int("kinds", 8, "kinds of differences listed of each row: `number`")
+	file := flag.String("file", "", "this `file` alone, of x86-64 or arm64, in place of the rows")
 	examples := flag.Int("examples", 1, "examples of each kind: `number`")
 	all := flag.Bool("all", false, "machines other than x86-64 and arm64, too")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := agree(ctx, *dir, *only, *kinds, *examples, *all); err != nil {
+	if err := agree(ctx, *dir, *only, *file, *kinds, *examples, *all); err != nil {
 		fmt.Fprintln(os.Stderr, "agree:", err)
 		os.Exit(1)
 	}
 }
 
-func agree(ctx context.Context, dir, only string, kinds, examples int, all bool) error {
+func agree(ctx context.Context, dir, only, one string, kinds, examples int, all bool) error {
 	want, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -102,7 +104,19 @@ func agree(ctx context.Context, dir, only string, kinds, examples int, all bool)
 	fmt.Println("| machine | code of | instructions | begin as objdump's | read as objdump's |")
 	fmt.Println("| --- | --- | ---: | ---: | ---: |")
 	var notes []string
-	for _, r := range rows {
+	compared := rows
+	if one != "" {
+		compared = nil
+		for _, m := range []string{"x86-64", "arm64"} {
+			for _, r := range rows {
+				if r.machine == m && (r.name == "libc" || r.name == "libc, Intel's syntax") {
+					r.name, r.files = strings.Replace(r.name, "libc", filepath.Base(one), 1), []string{one}
+					compared = append(compared, r)
+				}
+			}
+		}
+	}
+	for _, r := range compared {
 		if r.others && !all || !want.MatchString(r.machine+" "+r.name) {
 			continue
 		}
