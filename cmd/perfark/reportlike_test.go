@@ -128,7 +128,6 @@ func TestReportLikePerf(t *testing.T) {
 		"--children -g fractal,10,callee,count",
 		"--children -g flat,caller,period",
 		"--children -g folded,0,callee,count",
-		"--children -g caller,0,3",
 		"--children -g none -n --show-total-period",
 		"--no-children -g caller,address",
 		"-G --no-children",
