@@ -198,7 +198,7 @@ func TestIdentityDeletedBefore(t *testing.T) {
 	w.cc("delapp", spinSource)
 	pid := w.start("./delapp", "20000000000")
 	os.Remove("delapp")
-	data, stderr := w.watch("-p", pid, "--", "sleep", "0.2")
+	data, stderr := w.watch("-p", pid, "--", "sleep", "0.5")
 	w.kill(pid)
 	if page, p := w.elsewhere(data); !strings.Contains(page, "[.] hot_leaf") || len(p.Missing) > 0 {
 		t.Errorf("missing %v\n%s\n%s", p.Missing, page, stderr)
