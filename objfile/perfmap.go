@@ -43,7 +43,7 @@ func ReadPerfMap(r io.Reader, only []uint64, b *decode.Budget) (*Table, error) {
 				if err := b.Alloc(120+2*int64(len(name)), "perf map: symbols"); err != nil {
 					return nil, err
 				}
-				if len(names) > math.MaxUint32-len(name)-1 {
+				if uint64(len(names))+uint64(len(name))+1 > math.MaxUint32 {
 					return nil, errors.New("perf map: names of more than 4 GiB")
 				}
 				s.name = uint32(len(names))
