@@ -32,6 +32,9 @@ type worker struct {
 	lastEvent int
 	chainBuf  []byte
 
+	historyBuf   []perfdata.Branch // see branchChain
+	historyChain []byte
+
 	walker     *unwind.Walker
 	walkerArch unwind.Arch
 	unwoundBuf []byte
@@ -337,6 +340,9 @@ func (w *worker) count(pos uint64) {
 	f := frames{w: w, t: t, user: th.maps}
 	if c.userStack && w.l.unwinder != nil {
 		c.chain = w.chainOf(&f)
+	}
+	if w.l.o.History != NoHistory {
+		c.chain = w.branchChain(&f)
 	}
 	if w.b == nil {
 		w.mark(&f)

@@ -91,6 +91,9 @@ type Options struct {
 	// Runs fills Profile.Runs from branch stacks.
 	Runs bool
 
+	// History makes frames of the branches in branch stacks.
+	History History
+
 	// Stretches fills Profile.Stretches from branch stacks with cycles.
 	Stretches bool
 

@@ -43,6 +43,10 @@ type Options struct {
 	// One cannot be had without the other: either gives both.
 	Lines, Inlines bool
 
+	// Exact says that all locations are instructions, callers too, as where
+	// branches are frames: none is where a call goes on.
+	Exact bool
+
 	// BPFLine, if set, returns the source line of the machine code at an
 	// address of a BPF program. It is called by many goroutines.
 	BPFLine func(addr uint64) (file string, line int, ok bool)
@@ -83,6 +87,9 @@ func Resolve(ctx context.Context, p *profile.Profile, o Options) (*Outcome, erro
 	r := &resolver{p: p, o: o, kernels: map[int32]*kernel{}}
 	if r.wantLines() {
 		r.leaf = leaves(p)
+		for i := range r.leaf {
+			r.leaf[i] = r.leaf[i] || o.Exact
+		}
 	}
 	unsplit := r.split(ctx)
 	tasks := r.tasks()

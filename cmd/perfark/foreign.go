@@ -34,7 +34,6 @@ const (
 
 var reportForeign = []foreignFlag{
 	{"asm-raw", "", noValue, ""},
-	{"branch-history", "", noValue, "perfark does not show branches in call graphs; -b counts them"},
 	{"disable-order", "", noValue, ""},
 	{"dump-raw-trace", "D", noValue, noDump},
 	{"gtk", "", noValue, noBrowser},

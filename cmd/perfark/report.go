@@ -44,6 +44,7 @@ type reportCmd struct {
 	branches       bool
 	memory         bool
 	totalCycles    bool
+	branchHistory  bool
 	hierarchy      bool
 	inline         bool
 	excludeOther   bool
@@ -146,6 +147,7 @@ Exit status: 0 all samples are shown; 3 a part of the recording was lost.`,
 	addSwitch(fs, &c.inline, "no-inline", "", true, "do not show functions that the compiler put into others")
 	c.given.branches = addSwitch(fs, &c.branches, "branch-stack", "b", false, "count the branches in branch stacks, not samples")
 	c.addBlockFlags(fs)
+	c.addHistoryFlags(fs)
 	addSwitch(fs, &c.memory, "mem-mode", "", false, "show memory accesses")
 	addSwitch(fs, &c.hierarchy, "hierarchy", "", false, "show a tree of the keys")
 	c.given.group = addSwitch(fs, &c.group, "group", "", true, "show events side by side; --no-group: those of a group one by one")
@@ -278,7 +280,7 @@ func (c *reportCmd) make(ctx context.Context, in *input, o report.Options, so se
 	c.stage("finding names")
 	names := symbol.Options{
 		Source: c.source(in.sources(x.src), res.Profile), Workers: c.workers,
-		Lines: c.lines, Inlines: !o.NoInline && c.chains, BPFLine: in.bpfLine(),
+		Lines: c.lines, Inlines: !o.NoInline && c.chains, Exact: c.branchHistory, BPFLine: in.bpfLine(),
 	}
 	x.out, err = c.resolve(ctx, res.Profile, names)
 	if err != nil {

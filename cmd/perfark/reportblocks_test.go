@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ import (
 // recording with cycles, as it gives back references that it did not take
 // (hist__account_cycles). perf's percentages of samples are not compared: with
 // branch stacks, all are of the first branch that it met in a function.
-func cyclesRecording(t *testing.T) (data, prog string) {
+func cyclesRecording(t *testing.T, flags ...string) (data, prog string) {
 	t.Helper()
 	perftest.NeedTool(t, "gcc")
 	dir := t.TempDir()
@@ -27,8 +28,8 @@ func cyclesRecording(t *testing.T) (data, prog string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := perftest.Run(t, dir, nil, nil, "gcc", "-nostdlib", "-static", "-no-pie", "-Wl,-Ttext=0x401000",
-		"-Wl,--build-id=0x00112233445566778899aabbccddeeff00112233", "-o", prog, source)
+	r := perftest.Run(t, dir, nil, nil, "gcc", append(flags, "-nostdlib", "-static", "-no-pie", "-Wl,-Ttext=0x401000",
+		"-Wl,--build-id=0x00112233445566778899aabbccddeeff00112233", "-o", prog, source)...)
 	if r.Code != 0 {
 		t.Skipf("NOTICE: gcc makes no program for this: %s", r.Stderr)
 	}
@@ -146,5 +147,41 @@ func TestReportTotalCycles(t *testing.T) {
 	code, out, _ = runArgs(t, "", "report", "--stdio", "--total-cycles", "--no-branch-stack", "--no-index", "-i", data)
 	if code != 0 || !regexp.MustCompile(`(?m)^ +76\.19%  prog .* hot$`).MatchString(out) {
 		t.Errorf("exit status %d:\n%s", code, out)
+	}
+}
+
+var branchCounts = regexp.MustCompile(` \((predicted|abort|cycles|iter|avg_cycles)[^)]*\)| +-      - *$`)
+
+// TestReportBranchHistory compares call graphs of branches with perf's, which
+// has counts behind some, and a column more.
+func TestReportBranchHistory(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	data, _ := cyclesRecording(t, "-g")
+	lines := func(page string) string {
+		var out []string
+		for line := range strings.Lines(page) {
+			line = strings.TrimRight(branchCounts.ReplaceAllString(strings.TrimRight(line, "\n"), ""), " ")
+			if line != "" && line[0] != '#' {
+				out = append(out, line)
+			}
+		}
+		slices.Sort(out) // equal ones are in no order in perf's
+		return strings.Join(out, "\n")
+	}
+	for _, flags := range [][]string{nil, {"-G"}, {"--no-children"}, {"--no-children", "-s", "sym"}} {
+		args := append([]string{"report", "--stdio", "--branch-history", "-g", "folded", "-i", data}, flags...)
+		perf := perftest.Perf(t, args...)
+		code, out, errs := runArgs(t, "", append(args, "--no-index")...)
+		if code != 0 {
+			t.Fatalf("exit status %d: %s", code, errs)
+		}
+		if got, want := lines(out), lines(perf.Stdout); got != want || !strings.Contains(want, ";") {
+			t.Errorf("%v: %s", flags, firstDifference(got, want))
+		}
+	}
+	code, _, errs := runArgs(t, "", "report", "--stdio", "--branch-history", "-i", perftest.File(t, "sample ip=1 time=1\n"))
+	if code != 1 || !strings.Contains(errs, "Selected -g or --branch-history.") {
+		t.Errorf("without branches: exit status %d: %s", code, errs)
 	}
 }

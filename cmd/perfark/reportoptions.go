@@ -309,6 +309,7 @@ func (c *reportCmd) bind(ctx context.Context, in *input, o *report.Options, sort
 	}
 	if c.chains {
 		so.Keep |= session.KeepFrames
+		so.History = c.history(o.Graph.Order)
 	}
 	if so.Keep&session.KeepText != 0 {
 		trace.load()
@@ -336,6 +337,11 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 	} else if c.branches && have&perfdata.SampleBranchStack == 0 {
 		return &multiError{"Selected -b but no branch data. Did you call perf record without -b?"}
 	}
+	recorded := chains
+	if c.branchHistory {
+		c.branches, chains = false, chains || have&perfdata.SampleBranchStack != 0
+		c.graph.given, c.graph.Key = true, report.ByAddress
+	}
 	c.totalCycles = c.totalCycles && c.branches // as perf, which ignores it else
 	if c.memory && !in.Header().Pipe && have&perfdata.SampleDataSrc == 0 &&
 		!slices.ContainsFunc(in.Events(), func(e perfdata.Event) bool { return strings.Contains(e.Name, "arm_spe_") }) {
@@ -357,7 +363,10 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 	case tracepoints(in.File):
 		sort = report.DefaultTraceSort
 	}
-	if (special || sort[0] == report.Trace) && o.Sort == nil && o.Fields == nil {
+	if c.branchHistory {
+		sort = historySort
+	}
+	if (special || c.branchHistory || sort[0] == report.Trace) && o.Sort == nil && o.Fields == nil {
 		o.Sort = sort
 	}
 	keys := slices.Concat(o.Sort, o.Fields, c.extra)
@@ -374,7 +383,7 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 	case c.parent == "":
 		o.ExcludeOther = false
 	}
-	o.Children = c.children && chains && !special && !c.hierarchy
+	o.Children = c.children && recorded && !special && !c.hierarchy
 	if parents && !chains {
 		return &multiError{"Selected --sort parent, but no callchain data. Did you call 'perf record' without -g?"}
 	}
@@ -392,7 +401,7 @@ func (c *reportCmd) mode(in *input, o *report.Options) error {
 		// The order says, without call graphs too, which end of a chain
 		// --max-stack cuts and from where --parent looks.
 		o.Graph.Order = g.Order
-		if c.inverted || (o.Children || c.hierarchy && c.children) && !g.ordered { // as perf, which sets the order before it turns children off
+		if c.inverted || (o.Children || (c.hierarchy || c.branchHistory) && c.children) && !g.ordered { // as perf, which sets the order before it turns children off
 			o.Graph.Order = report.ByCaller
 		}
 	}

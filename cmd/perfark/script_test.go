@@ -371,7 +371,6 @@ func TestFlagsLikePerf(t *testing.T) {
 		{"report --itrace", "report: --itrace: perfark does not decode traces of the hardware"},
 		{"report --itrace=i100us", "report: --itrace: perfark does not decode traces of the hardware"},
 		{"report -D", "report: --dump-raw-trace: perfark does not dump records"},
-		{"report --branch-hist", "report: --branch-history: perfark does not show branches in call graphs"},
 		{"script -s flamegraph", "script: --script: perfark runs no scripts"},
 		{"script -F brstackinsn", `script: --fields: field "brstackinsn": perfark does not disassemble`},
 	} {
