@@ -8,6 +8,9 @@ import (
 // comes to, if they were not shown yet.
 const precedingLines = 5
 
+// NoText stands, among the lines of a source file, for one that is not known.
+const NoText = "\x00"
+
 // A sourceWalk knows which source lines of a function were shown.
 type sourceWalk struct {
 	lines   func(file string) []string // of a source file; nil if there is none
@@ -70,7 +73,9 @@ func (w *sourceWalk) next(frames []Frame) []sourceLine {
 		}
 	}
 	for n := from; n <= f.Line && n <= len(text); n++ {
-		out = append(out, sourceLine{text: text[n-1], number: n})
+		if text[n-1] != NoText {
+			out = append(out, sourceLine{text: text[n-1], number: n})
+		}
 	}
 	w.printed[f.File] = max(w.printed[f.File], f.Line)
 	w.last[f.File] = f.Line

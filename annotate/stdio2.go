@@ -66,8 +66,10 @@ func (t *text) write(header string) {
 	fmt.Fprintf(t, "%-*s%s%*s\n", t.columns, valueNames[o.Value], t.timingHeading(), 1+t.front, "")
 	t.other("")
 	t.other("")
-	t.other("Disassembly of section " + escape.Name(l.Section) + ":")
-	t.other("")
+	if l.Section != "" {
+		t.other("Disassembly of section " + escape.Name(l.Section) + ":")
+		t.other("")
+	}
 	t.other(fmt.Sprintf("%016x <%s>:", start, escape.Name(l.Name)))
 	if l.labelled() {
 		t.other(escape.Name(l.label() + ":"))

@@ -112,8 +112,10 @@ func (p *page) write() {
 	for range 3 {
 		p.other("")
 	}
-	p.other("Disassembly of section " + escape.Name(l.Section) + ":")
-	p.other("")
+	if l.Section != "" { // code that is in no file has none
+		p.other("Disassembly of section " + escape.Name(l.Section) + ":")
+		p.other("")
+	}
 	p.other(fmt.Sprintf("%016x <%s>:", l.Lines[0].Addr, escape.Name(l.Name)))
 	if l.labelled() {
 		p.other(escape.Name(l.label() + ":"))

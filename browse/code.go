@@ -202,6 +202,9 @@ func (p *codePane) source(m *Model, f annotate.Frame, shown map[string]int) {
 		from = min(last+1, f.Line)
 	}
 	for n := from; n <= f.Line && n <= len(text); n++ {
+		if text[n-1] == annotate.NoText {
+			continue
+		}
 		p.lines = append(p.lines, codeLine{-1, escape.Name(detab(strings.TrimRight(text[n-1], "\r"))), f.File, n})
 	}
 	shown[f.File] = max(shown[f.File], f.Line)

@@ -36,6 +36,7 @@ type BPFProg struct {
 type BPFLine struct {
 	Addr         uint64
 	File         uint32 // offset of the file's name in the strings of the BTF
+	Text         uint32 // and of the line itself
 	Line, Column uint32
 }
 
@@ -139,7 +140,7 @@ func (p *BPFProg) decode(at int64, big bool) {
 			l, j := decode.NewCursor(lines[i*size:], 0, big), decode.NewCursor(jited[i*jsize:], 0, big)
 			l.Skip(4, "insn_off")
 			x := BPFLine{Addr: j.Uint64("jited_line_info"), File: l.Uint32("file_name_off")}
-			l.Skip(4, "line_off")
+			x.Text = l.Uint32("line_off")
 			col := l.Uint32("line_col")
 			x.Line, x.Column = col>>10, col&0x3ff
 			p.Lines = append(p.Lines, x)
@@ -229,6 +230,18 @@ func (n *BPFNames) Line(p *BPFProg, addr uint64) (file string, line int, ok bool
 	}
 	l := p.Lines[i-1]
 	return n.btf(p.BTFID).str(l.File), int(l.Line), true
+}
+
+// Texts calls yield for each source line of p whose text the BTF has, until it
+// returns false.
+func (n *BPFNames) Texts(p *BPFProg, yield func(file string, line int, text string) bool) {
+	btf := n.btf(p.BTFID)
+	for _, l := range p.Lines {
+		file, text := btf.str(l.File), btf.str(l.Text)
+		if l.Line > 0 && file != "" && text != "" && !yield(file, int(l.Line), text) {
+			return
+		}
+	}
 }
 
 // btf returns the types of a BTF; none if it is not there.

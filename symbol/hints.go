@@ -16,7 +16,9 @@ func (r Reason) lineHint(object, missing string) string {
 func (r Reason) textHint(object string) string {
 	switch r {
 	case NoVmlinux:
-		return "perfark buildid-cache -a vmlinux, which is in the debug package of this kernel"
+		return "perfark buildid-cache -a vmlinux, which is in the debug package of this kernel; or, as root and in the boot of the recording, perfark buildid-cache -k /proc/kcore"
+	case NoBPFCode:
+		return "record as root, and without --no-bpf-event"
 	case NoJITCode, NoJITDump:
 		return "have the runtime write a jitdump file, and record with perf record -k mono"
 	}

@@ -79,6 +79,7 @@ func OpenText(ctx context.Context, p *profile.Profile, object int32, o Options) 
 		if !ok {
 			return nil, fail(NoBPFCode, "")
 		}
+		r.labelBPF(ctx, t, obj)
 		return t, nil
 	case profile.KindSpecial, profile.KindUnnamed:
 		return nil, fail(NotCode, "")
@@ -274,6 +275,23 @@ func bpfText(p *profile.Profile, object int32, o Options) (t *Text, ok bool) {
 		},
 		link: same, back: same,
 	}, true
+}
+
+// labelBPF gives the functions of the kernel that a BPF program calls their
+// names, if kallsyms is of the boot of the recording.
+func (r *resolver) labelBPF(ctx context.Context, t *Text, obj *profile.Object) {
+	k := r.kernelOf(ctx, obj)
+	if k.sym == nil || k.shift != 0 {
+		return
+	}
+	want := key(k.obj, store.Kallsyms)
+	want.RefName, want.RefAddr = k.obj.RefName, k.obj.RefAddr
+	f, err := r.get(ctx, want)
+	if err != nil {
+		return
+	}
+	defer closeFile(f)
+	t.kernel, _ = objfile.ReadKallsyms(io.NewSectionReader(f, 0, f.Size), decode.NewBudget(r.o.Limits))
 }
 
 // A bpfReader reads code at its addresses.

@@ -54,6 +54,7 @@ type sourceFinder struct {
 	size   int // of files
 	mu     sync.Mutex
 	sums   map[string][16]byte // MD5 of files, as debug information has it
+	bpf    map[string][]string // lines of files of BPF programs, as far as the recording has them
 	note   func(format string, args ...any)
 	said   bool
 }
@@ -67,7 +68,7 @@ func (c *annotateCmd) sourceFiles(ctx context.Context, in *input, _ *profile.Pro
 	if c.prefixStrip < 0 {
 		return nil, usagef("--prefix-strip %d: want 0 or more", c.prefixStrip)
 	}
-	f := &sourceFinder{sourceFlags: c.sourceFlags, files: map[string][]string{}, note: c.notef}
+	f := &sourceFinder{sourceFlags: c.sourceFlags, files: map[string][]string{}, note: c.notef, bpf: in.bpfTexts()}
 	for _, m := range c.prefixMaps {
 		before, after, ok := strings.Cut(m, "=")
 		if !ok || before == "" {
@@ -129,6 +130,12 @@ func (f *sourceFinder) read(file string) []string {
 		if lines := f.packed(file); lines != nil {
 			return lines
 		}
+	}
+	if texts := f.bpf[file]; texts != nil {
+		if lines := readLines(file, time.Time{}); sameTexts(lines, texts) {
+			return lines
+		}
+		return texts
 	}
 	f.mu.Lock()
 	want, known := f.sums[file]

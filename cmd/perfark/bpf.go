@@ -1,8 +1,11 @@
 package main
 
 import (
+	"slices"
+	"strings"
 	"sync"
 
+	"github.com/perfark/perfark/annotate"
 	"github.com/perfark/perfark/objfile"
 )
 
@@ -25,6 +28,51 @@ func (in *input) bpfLine() func(addr uint64) (file string, line int, ok bool) {
 		}
 		return "", 0, false
 	}
+}
+
+// maxBPFLines bounds the lines of source that the descriptions of BPF programs
+// may have, over all files.
+const maxBPFLines = 1 << 20
+
+// bpfTexts returns the lines of source that the BTF of the BPF programs in a
+// recording has, by file; annotate.NoText stands for those between.
+func (in *input) bpfTexts() map[string][]string {
+	progs, ok := in.BPFProgs()
+	if !ok || len(progs) == 0 {
+		return nil
+	}
+	names := in.BPFNames()
+	files := map[string][]string{}
+	left := maxBPFLines
+	for i := range progs {
+		names.Texts(&progs[i], func(file string, line int, text string) bool {
+			lines := files[file]
+			if n := line - len(lines); n > 0 {
+				if n > left {
+					return true
+				}
+				left -= n
+				lines = slices.Grow(lines, n)
+				for range n {
+					lines = append(lines, annotate.NoText)
+				}
+				files[file] = lines
+			}
+			lines[line-1] = text
+			return true
+		})
+	}
+	return files
+}
+
+// sameTexts reports whether a source file has the lines that are known of it.
+func sameTexts(file, known []string) bool {
+	for i, text := range known {
+		if text != annotate.NoText && (i >= len(file) || strings.TrimSpace(file[i]) != strings.TrimSpace(text)) {
+			return false
+		}
+	}
+	return true
 }
 
 // machines are those of Linux, by what uname -m calls them.

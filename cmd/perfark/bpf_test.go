@@ -30,7 +30,7 @@ func bpfRecording(t *testing.T, big bool) []byte {
 		return b
 	}
 	const first, second = 0xffffffffc0500000, 0xffffffffc0500100
-	strs := []byte("\x00prog_main\x00helper\x00prog.c\x00")
+	strs := []byte("\x00prog_main\x00helper\x00prog.c\x00\treturn helper(n);\x00")
 	// Two types: functions (kind 12), prog_main and helper.
 	types := u32(nil, 1, 12<<24, 0, 11, 12<<24, 0)
 	btf := o.AppendUint16(nil, 0xeb9f)
@@ -49,14 +49,24 @@ func bpfRecording(t *testing.T, big bool) []byte {
 	}
 	add("ksyms", u64(nil, first, second))
 	add("lens", u32(nil, 0x80, 0x40))
+	// Of the first function: a return; of the second, a jump into the kernel.
+	code := make([]byte, 0xc0)
+	for i := range code {
+		code[i] = 0x90
+	}
+	code[0x24] = 0xc3
+	copy(code[0x88:], "\xe9\x03\xff\xaf\xc0")
+	add("code", code)
 	add("tags", []byte("\x11\x11\x11\x11\x11\x11\x11\x11\x22\x22\x22\x22\x22\x22\x22\x22"))
 	add("funcs", u32(nil, 0, 1, 8, 2))
-	add("lines", u32(nil, 0, 18, 0, 10<<10|3, 4, 18, 0, 12<<10, 8, 18, 0, 30<<10))
+	add("lines", u32(nil, 0, 18, 0, 10<<10|3, 4, 18, 25, 12<<10, 8, 18, 0, 30<<10))
 	add("jited", u64(nil, first, first+0x20, second))
 	info := make([]byte, 192)
 	p32 := func(off int, v uint32) { copy(info[off:], u32(nil, v)) }
 	p64 := func(off int, v uint64) { copy(info[off:], u64(nil, v)) }
 	p32(4, 7)
+	p32(16, uint32(len(code)))
+	p64(24, at["code"])
 	p32(104, 2)
 	p32(108, 2)
 	p64(112, at["ksyms"])
@@ -85,7 +95,8 @@ sample pid=5 tid=5 period=4 time=2 ip=%#x
 sample pid=5 tid=5 period=3 time=2 ip=%#x
 sample pid=5 tid=5 period=2 time=2 ip=%#x
 sample pid=5 tid=5 period=1 time=2 ip=%#x
-feature bpf_prog_info u32:1 u32:%d u32:%d u64:0 hex:%x hex:%x
+feature arch x86_64
+feature bpf_prog_info u32:1 u32:%d u32:%d u64:1 hex:%x hex:%x
 feature bpf_btf u32:1 u32:5 u32:%d hex:%x
 `, uint64(first), uint64(first+4), uint64(first+0x24), uint64(second+8), uint64(second+0x40), len(info), len(data), info, data, len(btf), btf))
 }
