@@ -55,10 +55,26 @@ type Options struct {
 	Plain   bool // a line for each change, in the order of time: for those who listen
 	Mouse   bool // the wheel scrolls, a click selects; then the terminal itself does not
 
+	// Stop stops the process until it is continued: all that belongs to it, if a
+	// key wants it, or only the process, if it was sent for with Stopped. It is
+	// called when the terminal is as it was before Run. nil: there is no key.
+	Stop      func(by Stopper)
+	Stopped   <-chan os.Signal // that ask to stop
+	Continued <-chan os.Signal // that say that the process was stopped and goes on
+
 	In  io.Reader // of the terminal
 	Out io.Writer
 	Env []string // of the process: TERM and the like
 }
+
+// A Stopper is who has the process stop.
+type Stopper uint8
+
+// The stoppers.
+const (
+	ByKey Stopper = iota
+	BySignal
+)
 
 // A Request says what is to be loaded.
 type Request struct {
@@ -264,17 +280,56 @@ func (p *program) Update(msg tea.Msg) (_ tea.Model, cmd tea.Cmd) {
 		p.panic = &Panic{died.value, died.stack}
 		return p, tea.Quit
 	}
-	if k, ok := msg.(tea.KeyPressMsg); ok && p.raw != nil && k.String() == "ctrl+z" {
-		p.raw(false)
-	}
-	if _, ok := msg.(tea.ResumeMsg); ok && p.raw != nil {
-		p.raw(true)
+	switch msg := msg.(type) {
+	case tea.KeyPressMsg:
+		if msg.String() == "ctrl+z" {
+			return p, p.stop(ByKey)
+		}
+	case stopMsg:
+		return p, p.stop(BySignal)
+	case continuedMsg: // whoever stopped the process has changed the terminal
+		return p, p.pause(func() {})
+	case resumedMsg:
+		if p.raw != nil {
+			p.raw(true)
+		}
 		p.said = ""
 	}
 	cmd = p.m.Update(msg)
 	p.say()
 	return p, cmd
 }
+
+// What signals say, and that the terminal is ours again.
+type (
+	stopMsg      struct{}
+	continuedMsg struct{}
+	resumedMsg   struct{}
+)
+
+// stop stops the process.
+func (p *program) stop(by Stopper) tea.Cmd {
+	if p.m.o.Stop == nil {
+		return nil
+	}
+	return p.pause(func() { p.m.o.Stop(by) })
+}
+
+// pause gives the terminal back while f runs.
+func (p *program) pause(f func()) tea.Cmd {
+	if p.raw != nil {
+		p.raw(false)
+	}
+	return tea.Exec(paused(f), func(error) tea.Msg { return resumedMsg{} })
+}
+
+// A paused is what is done while the terminal is as it was before.
+type paused func()
+
+func (f paused) Run() error        { f(); return nil }
+func (paused) SetStdin(io.Reader)  {}
+func (paused) SetStdout(io.Writer) {}
+func (paused) SetStderr(io.Writer) {}
 
 // say writes what is selected if that is not what was.
 func (p *program) say() {
@@ -355,8 +410,23 @@ func Run(ctx context.Context, o Options) error {
 			defer p.raw(false)
 		}
 	}
-	_, err := tea.NewProgram(p, opts...).Run()
+	screen := tea.NewProgram(p, opts...)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-o.Stopped:
+				screen.Send(stopMsg{})
+			case <-o.Continued:
+				screen.Send(continuedMsg{})
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	_, err := screen.Run()
 	cancel()
+	wg.Wait()
 	if m.jobs.ended() {
 		m.close()
 	}

@@ -256,8 +256,6 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 	switch k {
 	case "ctrl+c":
 		return m.leave()
-	case "ctrl+z":
-		return tea.Suspend
 	}
 	m.message = ""
 	if m.prompt != nil {

@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"github.com/perfark/perfark/annotate"
 	"github.com/perfark/perfark/browse"
@@ -106,12 +109,66 @@ func (a *app) runBrowser(ctx context.Context, in, out *os.File, notes *collector
 	o.Mouse = a.env.mouse
 	o.Notes = notes.lines
 	o.Save = saveNumbered
+	stopped, continued := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(stopped, syscall.SIGTSTP)
+	signal.Notify(continued, syscall.SIGCONT)
+	defer signal.Stop(continued)
+	defer signal.Stop(stopped)
+	o.Stopped, o.Continued = stopped, continued
+	o.Stop = stop
+	defer keepScreen(in, out)()
 	err := browse.Run(ctx, o)
 	io.WriteString(a.stderr, strings.Join(append(notes.lines(), ""), "\n"))
 	if p, ok := errors.AsType[*browse.Panic](err); ok {
 		return &exitError{code: a.bug(p.Value, p.Stack)}
 	}
 	return err
+}
+
+// stop stops the process, and those that began with it if a key wants that. It
+// returns when it is continued. SIGSTOP does it, as Go has no way back to what
+// SIGTSTP does by itself.
+func stop(by browse.Stopper) {
+	if !hasShell() {
+		return
+	}
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, syscall.SIGCONT)
+	defer signal.Stop(continued)
+	pid := os.Getpid()
+	if by == browse.ByKey {
+		pid = 0 // the process group, as the terminal does it
+	}
+	if syscall.Kill(pid, syscall.SIGSTOP) == nil {
+		<-continued
+	}
+}
+
+// hasShell reports whether anybody can continue the process when it is stopped:
+// a process of the same session that one of the process group came from.
+func hasShell() bool {
+	const deepest = 64
+	group, session := unix.Getpgrp(), 0
+	session, _ = unix.Getsid(0)
+	pid := os.Getpid()
+	for range deepest {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			return false
+		}
+		_, rest, _ := strings.Cut(string(status), "\nPPid:")
+		if _, err := fmt.Sscan(rest, &pid); err != nil || pid <= 0 {
+			return false
+		}
+		switch g, err := unix.Getpgid(pid); {
+		case err != nil:
+			return false
+		case g != group:
+			s, err := unix.Getsid(pid)
+			return err == nil && s == session
+		}
+	}
+	return false
 }
 
 // saveNumbered writes a new file. A * in its name is the first number that is

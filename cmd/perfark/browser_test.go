@@ -69,11 +69,15 @@ func (x *tmux) run(args ...string) string {
 // press sends keys, in the words of tmux.
 func (x *tmux) press(keys ...string) { x.t.Helper(); x.run(append([]string{"send-keys"}, keys...)...) }
 
+// patience is how long a test waits for a screen before it fails: a machine may
+// be busy with much else.
+const patience = time.Minute
+
 // until waits for a text to be on the screen, and returns the screen.
 func (x *tmux) until(text string) string {
 	x.t.Helper()
 	var screen string
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
 		if screen = x.run("capture-pane", "-p"); strings.Contains(screen, text) {
 			return screen
 		}
@@ -93,7 +97,11 @@ func (x *tmux) golden(name, text string) {
 	name = filepath.Join("testdata", "browser", name+".txt")
 	want, _ := os.ReadFile(name)
 	var got string
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { // what is drawn comes in parts
+	wait := patience
+	if *update {
+		wait = 3 * time.Second
+	}
+	for end := time.Now().Add(wait); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { // what is drawn comes in parts
 		got = linesOf.ReplaceAllString(x.run("capture-pane", "-p"), "line N of N")
 		if got == string(want) {
 			return
@@ -197,15 +205,7 @@ func TestBrowserPlain(t *testing.T) {
 func TestBrowserSignal(t *testing.T) {
 	x := newTmux(t, 80, 24, "", "report --no-index")
 	x.until("row 1 of")
-	var pid int
-	for _, p := range children(t, x.run("display", "-p", "#{pane_pid}")) {
-		if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p)); string(name) == "perfark\n" {
-			pid = p
-		}
-	}
-	if pid == 0 {
-		t.Skip("NOTICE: no /proc to find the process in")
-	}
+	pid := x.perfark()
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -219,6 +219,66 @@ func TestBrowserSignal(t *testing.T) {
 	if !strings.Contains(s, "status=1") || !strings.Contains(s, "missing.data: no such file") || strings.Contains(s, "-echo") {
 		t.Errorf("%s", s)
 	}
+}
+
+// perfark returns the process of perfark.
+func (x *tmux) perfark() int {
+	x.t.Helper()
+	for _, p := range children(x.t, x.run("display", "-p", "#{pane_pid}")) {
+		if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p)); string(name) == "perfark\n" {
+			return p
+		}
+	}
+	x.t.Skip("NOTICE: no /proc to find the process in")
+	return 0
+}
+
+// Each signal leaves the terminal as it was, also the second of two, for which
+// nothing waits.
+func TestBrowserSignals(t *testing.T) {
+	for status, sigs := range map[string][]syscall.Signal{
+		"status=129": {syscall.SIGHUP}, "status=130": {syscall.SIGINT}, "status=143": {syscall.SIGTERM, syscall.SIGTERM},
+	} {
+		x := newTmux(t, 80, 24, "", "report --no-index")
+		x.until("row 1 of")
+		pid := x.perfark()
+		for _, sig := range sigs {
+			syscall.Kill(pid, sig)
+		}
+		if s := x.until("echo\n"); !strings.Contains(s, status) || strings.Contains(s, "-echo") || strings.Contains(s, "row 1 of") {
+			t.Errorf("%v:\n%s", sigs, s)
+		}
+	}
+}
+
+// Stopped by a key or by a signal, the shell has its terminal; continued, the
+// browser is where it was. Where there is no shell nothing stops.
+func TestBrowserStop(t *testing.T) {
+	perftest.NeedTool(t, "bash")
+	x := newTmux(t, 80, 24, "PS1='$ ' exec bash --norc -i #", "")
+	x.until("$")
+	x.press("perfark report --no-index", "Enter")
+	x.until("row 1 of")
+	x.press("Down", "C-z")
+	x.until("Stopped")
+	x.press("stty -a | grep -o ' -*echo '", "Enter")
+	if s := x.until("echo\n"); strings.Contains(s, " -echo\n") {
+		t.Errorf("%s", s)
+	}
+	x.press("clear; fg", "Enter")
+	x.until("row 2 of")
+	x.press("Down")
+	x.until("row 3 of")
+	x.press("q")
+	x.press("echo status=$?", "Enter")
+	x.until("status=0")
+
+	x = newTmux(t, 80, 24, "", "report --no-index")
+	x.until("row 1 of")
+	x.press("C-z", "Down")
+	x.until("row 2 of")
+	x.press("q")
+	x.until("status=0")
 }
 
 // What is to be said of a recording, and the exit status, are those of --stdio.

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/signal"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/term"
 )
 
 // grace is how long a command may take to stop after a signal.
@@ -48,6 +51,40 @@ func removeTemps() {
 	}
 }
 
+// screen gives the terminal back if the process has to go before the browser
+// that has it.
+var screen struct {
+	sync.Mutex
+	leave func()
+}
+
+// keepScreen has leaveScreen bring the terminal to the state it is in, until
+// the returned function is called.
+func keepScreen(in, out *os.File) (forget func()) {
+	state, err := term.GetState(int(in.Fd()))
+	set := func(f func()) {
+		screen.Lock()
+		defer screen.Unlock()
+		screen.leave = f
+	}
+	set(func() {
+		// No mouse, no marks around pasted text, the other screen, the cursor.
+		io.WriteString(out, "\x1b[?1002l\x1b[?1006l\x1b[?2004l\x1b[?1049l\x1b[?25h\x1b[m")
+		if err == nil {
+			term.Restore(int(in.Fd()), state)
+		}
+	})
+	return func() { set(nil) }
+}
+
+func leaveScreen() {
+	screen.Lock()
+	defer screen.Unlock()
+	if screen.leave != nil {
+		screen.leave()
+	}
+}
+
 // notify returns a context that the first SIGINT, SIGTERM or SIGHUP cancels
 // with a *signalError. A second one, or a command that does not stop within
 // the grace, ends the process. SIGPIPE is turned into EPIPE of the write.
@@ -78,6 +115,7 @@ func notify() (context.Context, func()) {
 			return
 		}
 		removeTemps()
+		leaveScreen()
 		os.Exit(exitCode(&signalError{sig}))
 	}()
 	return ctx, func() {
