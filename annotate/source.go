@@ -2,6 +2,8 @@ package annotate
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // precedingLines is how many source lines objdump shows before one that it
@@ -19,6 +21,10 @@ type sourceWalk struct {
 	fn      string
 	file    string
 	line    int
+
+	calls bool                     // say where inlined code is called
+	name  func(file string) string // of a file, as it is printed
+	chain string                   // of calls, as it was said last
 }
 
 func newSourceWalk(lines func(file string) []string) *sourceWalk {
@@ -30,6 +36,7 @@ type sourceLine struct {
 	text   string
 	number int  // of a source line; 0: another
 	place  bool // "FILE:LINE", not a line of source
+	call   bool // where inlined code is called
 }
 
 // next returns what objdump -S -l prints before an instruction whose frames
@@ -39,6 +46,41 @@ func (w *sourceWalk) next(frames []Frame) []sourceLine {
 	if len(frames) == 0 {
 		return nil
 	}
+	fn := w.fn
+	out := w.here(frames)
+	if !w.calls {
+		return out
+	}
+	var calls []sourceLine
+	chain := ""
+	for _, f := range frames[1:] {
+		s := "inlined by "
+		if f.File != "" && f.Line != 0 {
+			s += fmt.Sprintf("%s:%d ", w.name(f.File), f.Line)
+		}
+		if f.Func != "" {
+			s += "(" + f.Func + ")"
+		}
+		chain += s + "\n"
+		calls = append(calls, sourceLine{text: strings.TrimRight(s, " "), call: true})
+	}
+	if chain == w.chain && w.fn == fn {
+		return out
+	}
+	w.chain = chain
+	// Behind the function, or the place if it has one, and before its source.
+	at := 0
+	if len(out) > 0 && out[0].number == 0 {
+		at++
+	}
+	if len(out) > at && out[at].place {
+		at++
+	}
+	return slices.Insert(out, at, calls...)
+}
+
+// here is next without calls.
+func (w *sourceWalk) here(frames []Frame) []sourceLine {
 	f := frames[0]
 	if f.label == "" && f.Func != "" {
 		f.label = f.Func + "()"

@@ -74,7 +74,7 @@ func (t *text) write(header string) {
 	if l.labelled() {
 		t.other(escape.Name(l.label() + ":"))
 	}
-	source := newSourceWalk(o.Source)
+	source := o.walk()
 	for i := range l.Lines {
 		x := &l.Lines[i]
 		for _, s := range source.next(x.Frames) {

@@ -66,6 +66,7 @@ type PageOptions struct {
 	FullPath bool // print the paths of objects and sources, not their names
 	Raw      bool // print the bytes of instructions
 	Lines    bool // print a table of the source lines, and the line behind an instruction
+	Inlined  bool // say where code that was put into another function is called
 	Color    bool
 	Runs     *Runs                      // of the object; nil: nothing is known
 	Cycles   *Cycles                    // of the profile: how long code took, for WriteText and Document; nil: nothing is known
@@ -120,11 +121,15 @@ func (p *page) write() {
 	if l.labelled() {
 		p.other(escape.Name(l.label() + ":"))
 	}
-	source := newSourceWalk(o.Source)
+	source := o.walk()
 	for i := range l.Lines {
 		x := &l.Lines[i]
 		for _, s := range source.next(x.Frames) {
 			switch {
+			case s.call:
+				n := p.number // perf has no such lines
+				p.other(escape.Name(s.text))
+				p.number = n
 			case s.place && strings.HasPrefix(s.text, "/"):
 				p.number = s.number // perf counts on from there, and does not print it
 			case s.number > 0 && !s.place:
@@ -136,6 +141,16 @@ func (p *page) write() {
 		}
 		p.instruction(x)
 	}
+}
+
+// walk returns what gives the source lines between instructions.
+func (o *PageOptions) walk() *sourceWalk {
+	w := newSourceWalk(o.Source)
+	w.calls, w.name = o.Inlined, path.Base
+	if o.FullPath {
+		w.name = func(file string) string { return file }
+	}
+	return w
 }
 
 // labelled reports whether the function is named above its code, where no

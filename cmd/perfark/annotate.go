@@ -38,6 +38,7 @@ type annotateCmd struct {
 	json        bool
 	fullPaths   bool
 	lines       bool
+	inline      bool
 	raw         bool
 	sources     bool
 	samples     bool
@@ -109,6 +110,7 @@ part of the recording was lost; 1 none could be.`,
 	fs.StringVar(&c.color, "stdio-color", "auto", "colour percentages `WHEN`: always, never or auto, which is on a terminal")
 	fs.BoolVarP(&c.fullPaths, "full-paths", "P", false, "print the paths of objects and sources, not their names alone")
 	addSwitch(fs, &c.lines, "print-line", "l", false, "print a table of the source lines first, and lines behind instructions")
+	addSwitch(fs, &c.inline, "no-inline", "", true, "do not say where inlined code is called")
 	addSwitch(fs, &c.raw, "asm-raw", "", false, "print the bytes of instructions")
 	addSwitch(fs, &c.samples, "show-nr-samples", "n", false, "print numbers of samples, not percentages")
 	addSwitch(fs, &c.period, "show-total-period", "", false, "print periods, not percentages")
@@ -208,7 +210,7 @@ func (c *annotateCmd) run(ctx context.Context) error {
 
 // page checks the flags that say how listings are printed.
 func (c *annotateCmd) page() (annotate.PageOptions, error) {
-	o := annotate.PageOptions{FullPath: c.fullPaths, Raw: c.raw, Lines: c.lines}
+	o := annotate.PageOptions{FullPath: c.fullPaths, Raw: c.raw, Lines: c.lines, Inlined: c.inline}
 	var err error
 	switch {
 	case c.style != "att" && c.style != "intel":

@@ -60,7 +60,7 @@ func TestAnnotateCorpus(t *testing.T) {
 	for _, name := range []string{"ro_sample", "sp_b", "sp_elf", "sp_g_fp", "sp_two_functions_arm64", "test_lbr"} {
 		t.Run(name, func(t *testing.T) {
 			data, symfs, symbol, want := corpusBinaries(t, name)
-			code, out, errs := runArgs(t, "", "annotate", "--stdio", "--no-index", "-i", data, "--symfs", symfs, "-s", symbol)
+			code, out, errs := runArgs(t, "", "annotate", "--stdio", "--no-inline", "--no-index", "-i", data, "--symfs", symfs, "-s", symbol)
 			if code != 0 && code != 3 {
 				t.Fatalf("exit status %d: %s", code, errs)
 			}
@@ -167,7 +167,7 @@ func TestAnnotatePerf(t *testing.T) {
 		t.Helper()
 		args = append([]string{"annotate", "--stdio"}, args...)
 		want := perftest.PerfIn(t, ".", home, nil, args...)
-		code, out, errs := runArgs(t, "", args...)
+		code, out, errs := runArgs(t, "", append(args, "--no-inline")...)
 		if code != 0 {
 			t.Fatalf("exit status %d: %s", code, errs)
 		}
