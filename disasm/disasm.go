@@ -3,6 +3,7 @@
 package disasm
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -39,9 +40,10 @@ type Inst struct {
 	Target    uint64
 	HasTarget bool
 	// Data is the address of an operand in memory relative to the instruction;
-	// objdump prints it behind a "#".
+	// objdump prints it behind a "#", with Gap blanks before; 0: 8.
 	Data    uint64
 	HasData bool
+	Gap     int
 	Comment string // what objdump says behind it all
 }
 
@@ -55,7 +57,7 @@ func (i Inst) Format(symbol func(uint64) string) string {
 		}
 	}
 	if i.HasData {
-		text += fmt.Sprintf("        # %x", i.Data)
+		text += fmt.Sprintf("%*s# %x", cmp.Or(i.Gap, 8), "", i.Data)
 		if name := symbol(i.Data); name != "" {
 			text += " <" + name + ">"
 		}
@@ -95,7 +97,7 @@ func New(m objfile.Machine, bits int, o Options) (*Decoder, error) {
 		return &Decoder{decode: s390x}, nil
 	case objfile.MachineRISCV:
 		if bits == 64 {
-			return &Decoder{decode: riscv64}, nil
+			return &Decoder{decode: riscv64()}, nil
 		}
 	case objfile.MachineLoong:
 		if bits == 64 {

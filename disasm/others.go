@@ -107,68 +107,227 @@ func ppcAlias(op, args string, word uint32) (string, string) {
 		return "nop", ""
 	case op == "sc" && args == "0":
 		return "sc", ""
-	case len(r) == 3 && r[1] == "r0" && (strings.HasSuffix(op, "cx.") || strings.HasSuffix(op, "arx")):
+	case len(r) == 3 && r[1] == "r0" && (strings.HasSuffix(op, "cx.") || strings.HasSuffix(op, "arx") || ppcIndexed(op)):
 		return op, r[0] + ",0," + r[2]
-	case op == "xxpermdi" && len(r) == 4 && r[1] == r[2]:
-		if name := map[string]string{"0": "xxspltd", "2": "xxswapd", "3": "xxspltd"}[r[3]]; name == "xxswapd" {
-			return name, r[0] + "," + r[1]
-		} else if name != "" {
-			return name, r[0] + "," + r[1] + "," + map[string]string{"0": "0", "3": "1"}[r[3]]
+	case r[0] == "r0" && strings.HasPrefix(op, "dcb") || r[0] == "r0" && strings.HasPrefix(op, "icb"):
+		if op == "dcbt" && len(r) == 3 && r[2] == "0" {
+			return "dcbtct", "0," + r[1]
 		}
-	case op == "rldicr" && len(r) == 4:
-		if sh, err := strconv.Atoi(r[2]); err == nil && r[3] == strconv.Itoa(63-sh) {
-			return "sldi", strings.Join(r[:3], ",")
+		return op, "0" + args[2:]
+	case op == "xxpermdi" && len(r) == 4:
+		switch same := r[1] == r[2]; {
+		case same && r[3] == "2":
+			return "xxswapd", r[0] + "," + r[1]
+		case same && (r[3] == "0" || r[3] == "3"):
+			return "xxspltd", r[0] + "," + r[1] + "," + map[string]string{"0": "0", "3": "1"}[r[3]]
+		case r[3] == "0":
+			return "xxmrghd", strings.Join(r[:3], ",")
+		case r[3] == "3":
+			return "xxmrgld", strings.Join(r[:3], ",")
 		}
-	case op == "rldicl" && len(r) == 4 && r[2] == "0":
-		return "clrldi", r[0] + "," + r[1] + "," + r[3]
-	case op == "rldicl" && len(r) == 4:
-		sh, err1 := strconv.Atoi(r[2])
-		if mb, err2 := strconv.Atoi(r[3]); err1 == nil && err2 == nil && mb == 64-sh {
-			return "srdi", r[0] + "," + r[1] + "," + r[3]
-		}
-	case op == "rlwinm" && len(r) == 5:
-		sh, _ := strconv.Atoi(r[2])
-		mb, _ := strconv.Atoi(r[3])
-		me, _ := strconv.Atoi(r[4])
-		switch {
-		case mb == 0 && me == 31-sh:
-			return "slwi", strings.Join(r[:3], ",")
-		case me == 31 && sh == 32-mb && mb > 0:
-			return "srwi", r[0] + "," + r[1] + "," + r[3]
-		case sh == 0 && me == 31:
-			return "clrlwi", r[0] + "," + r[1] + "," + r[3]
-		}
+	case len(r) == 3 && r[1] == r[2] && (op == "xxlor" || op == "vor" || op == "vnor"):
+		return map[string]string{"xxlor": "xxmr", "vor": "vmr", "vnor": "vnot"}[op], r[0] + "," + r[1]
+	case len(r) == 2 && (strings.HasPrefix(op, "mfvsr") || strings.HasPrefix(op, "mtvsr")) && op != "mfvsrld" && op != "mtvsrws" && op != "mtvsrdd":
+		return ppcMove(op, r)
+	case strings.HasPrefix(op, "rld") || strings.HasPrefix(op, "rlwinm"):
+		return ppcRotate(op, args, r)
 	}
 	return op, args
 }
 
-// riscv64 reads code of 64-bit RISC-V.
-func riscv64(code []byte, addr uint64) Inst {
-	n := 2
-	if code[0]&3 == 3 {
-		n = word4
+// ppcIndexed reports whether an operation has an address of two registers, of
+// which the first may be none.
+func ppcIndexed(op string) bool {
+	return op == "lvsl" || op == "lvsr" || (op[0] == 'l' || strings.HasPrefix(op, "st")) && strings.HasSuffix(op, "x")
+}
+
+// ppcMove returns a move to or from a vector register by the kind of that
+// register.
+func ppcMove(op string, r []string) (string, string) {
+	at := 1
+	if op[1] == 't' {
+		at = 0
 	}
-	in, err := riscv64asm.Decode(code[:min(n, len(code))])
-	if len(code) < n || err != nil || in.Len != n {
-		return data(code, n, map[int]string{2: ".2byte", 4: ".4byte"}[n], binary.LittleEndian)
+	n, err := strconv.Atoi(strings.TrimPrefix(r[at], "vs"))
+	if err != nil {
+		return op, strings.Join(r, ",")
 	}
-	op, args := parts(strings.ToLower(riscv64asm.GNUSyntax(in)))
-	op, args = strings.TrimPrefix(op, "c."), strings.ReplaceAll(args, ", ", ",")
-	op, args = riscvAlias(op, riscvRegister.ReplaceAllStringFunc(args, func(r string) string {
-		n, _ := strconv.Atoi(r[1:])
-		if r[0] == 'f' {
-			return riscvFloats[n%32]
+	kind, prefix := "fpr", "f"
+	if n >= 32 {
+		kind, prefix, n = "vr", "v", n-32
+	}
+	r[at] = prefix + strconv.Itoa(n)
+	return op[:2] + kind + op[len("mfvsr"):], strings.Join(r, ",")
+}
+
+// ppcRotate returns the short name of a rotation.
+func ppcRotate(op, args string, r []string) (string, string) {
+	op, dot := strings.CutSuffix(op, ".")
+	suffix := ""
+	if dot {
+		suffix = "."
+	}
+	number := func(i int) int {
+		if i < len(r) {
+			if n, err := strconv.Atoi(r[i]); err == nil {
+				return n
+			}
 		}
-		return riscvNames[n%32]
-	}))
-	i := Inst{Len: n, Kind: kindOf(objfile.MachineRISCV, op), Text: column(op, args, 0)}
-	if i.Kind == Jump || i.Kind == Branch || i.Kind == Call {
-		last := args[strings.LastIndexByte(args, ',')+1:]
-		if rel, err := strconv.ParseInt(last, 0, 64); err == nil {
-			i.target(op, args, addr+uint64(rel), 0)
+		return -1
+	}
+	short := func(name string, n int) (string, string) {
+		return name + suffix, r[0] + "," + r[1] + "," + strconv.Itoa(n)
+	}
+	sh, mb, me := number(2), number(3), number(4)
+	switch {
+	case op == "rldicr" && sh >= 0 && mb == 63-sh:
+		return short("sldi", sh)
+	case op == "rldicr" && sh == 0 && mb >= 0:
+		return short("clrrdi", 63-mb)
+	case op == "rldicl" && sh == 0:
+		return short("clrldi", mb)
+	case op == "rldicl" && mb == 0:
+		return short("rotldi", sh)
+	case op == "rldicl" && mb > 0 && sh == 64-mb:
+		return short("srdi", mb)
+	case op == "rldcl" && len(r) == 4 && mb == 0:
+		return "rotld" + suffix, strings.Join(r[:3], ",")
+	case op == "rlwinm" && mb == 0 && me == 31-sh:
+		return short("slwi", sh)
+	case op == "rlwinm" && mb > 0 && me == 31 && sh == 32-mb:
+		return short("srwi", mb)
+	case op == "rlwinm" && sh == 0 && me == 31:
+		return short("clrlwi", mb)
+	case op == "rlwinm" && mb == 0 && me == 31:
+		return short("rotlwi", sh)
+	case op == "rlwinm" && sh == 0 && mb == 0:
+		return short("clrrwi", 31-me)
+	}
+	return op + suffix, args
+}
+
+// riscv64 reads code of 64-bit RISC-V. It remembers the upper bits of the
+// addresses that registers were given, from one instruction to the next: the
+// second of a pair has the whole address behind it.
+func riscv64() func([]byte, uint64) Inst {
+	var upper riscvUpper
+	return func(code []byte, addr uint64) Inst {
+		n := 2
+		if code[0]&3 == 3 {
+			n = word4
+		}
+		if addr != upper.next {
+			upper = riscvUpper{}
+		}
+		upper.next = addr + uint64(n)
+		in, err := riscv64asm.Decode(code[:min(n, len(code))])
+		if len(code) < n || err != nil || in.Len != n {
+			return data(code, n, map[int]string{2: ".2byte", 4: ".4byte"}[n], binary.LittleEndian)
+		}
+		op, args := parts(strings.ToLower(riscv64asm.GNUSyntax(in)))
+		op, args = strings.TrimPrefix(op, "c."), strings.ReplaceAll(args, ", ", ",")
+		op, args = riscvAlias(op, riscvRegister.ReplaceAllStringFunc(args, func(r string) string {
+			n, _ := strconv.Atoi(r[1:])
+			if r[0] == 'f' {
+				return riscvFloats[n%32]
+			}
+			return riscvNames[n%32]
+		}))
+		word := uint32(binary.LittleEndian.Uint16(code))
+		if n == word4 {
+			word = binary.LittleEndian.Uint32(code)
+			args += riscvRounding(op, word)
+		}
+		i := Inst{Len: n, Kind: kindOf(objfile.MachineRISCV, op), Text: column(op, args, 0)}
+		if i.Kind == Jump || i.Kind == Branch || i.Kind == Call {
+			last := args[strings.LastIndexByte(args, ',')+1:]
+			if rel, err := strconv.ParseInt(last, 0, 64); err == nil {
+				i.target(op, args, addr+uint64(rel), 0)
+			}
+		}
+		if i.Data, i.HasData = upper.address(word, n, addr); i.HasData {
+			i.Gap = 1
+		}
+		return i
+	}
+}
+
+// riscvUpper are the upper bits of addresses, by register.
+type riscvUpper struct {
+	next  uint64 // where the next instruction is
+	value [32]uint64
+	known [32]bool
+}
+
+// address returns the address that an instruction makes of upper bits that are
+// known, which then are no longer, or of no register at all or that of the
+// thread; and it keeps the bits that the instruction sets itself.
+// Source: The RISC-V Instruction Set Manual, "Instruction Set Listings".
+func (u *riscvUpper) address(word uint32, n int, pc uint64) (uint64, bool) {
+	rd, rs1 := word>>7&31, word>>15&31
+	immediate := uint64(int64(int32(word) >> 20))
+	if n == 2 {
+		offset := uint64(int64(int32(word<<19)>>31)<<5 | int64(word>>2&31))
+		switch {
+		case word&0xe003 == 0x6001 && rd != 0 && rd != 2: // c.lui
+			u.value[rd], u.known[rd] = offset<<12, true
+		case word&0xe003 == 0x0001 && rd != 0: // c.addi
+			return u.take(rd, offset)
+		case word&0xe003 == 0x2001 && rd != 0 && offset != 0: // c.addiw, not sext.w
+			a, ok := u.take(rd, offset)
+			return uint64(int64(int32(a))), ok
+		}
+		return 0, false
+	}
+	switch word & 0x7f {
+	case 0x17, 0x37: // auipc, lui
+		u.value[rd], u.known[rd] = uint64(int64(int32(word&^0xfff))), true
+		if word&0x7f == 0x17 {
+			u.value[rd] += pc
+		}
+	case 0x03, 0x07, 0x67: // loads, jalr
+		return u.take(rs1, immediate)
+	case 0x23, 0x27: // stores
+		return u.take(rs1, uint64(int64(int32(word)>>25)<<5|int64(word>>7&31)))
+	case 0x13, 0x1b: // addi, addiw
+		if word>>12&7 == 0 && rs1 != 0 && immediate != 0 { // not mv, nor sext.w
+			a, ok := u.take(rs1, immediate)
+			if word&0x7f == 0x1b {
+				a = uint64(int64(int32(a)))
+			}
+			return a, ok
 		}
 	}
-	return i
+	return 0, false
+}
+
+func (u *riscvUpper) take(r uint32, offset uint64) (uint64, bool) {
+	const tp = 4
+	switch {
+	case u.known[r]:
+		u.known[r] = false
+		return u.value[r] + offset, true
+	case r == 0 || r == tp:
+		return offset, true
+	}
+	return 0, false
+}
+
+// riscvRounding returns the rounding of an operation that names one.
+func riscvRounding(op string, word uint32) string {
+	mode := word >> 12 & 7
+	switch word & 0x7f {
+	case 0x43, 0x47, 0x4b, 0x4f:
+	case 0x53:
+		name, _, _ := strings.Cut(op, ".")
+		exact := op == "fcvt.d.w" || op == "fcvt.d.wu" || op == "fcvt.d.s"
+		if exact || name != "fadd" && name != "fsub" && name != "fmul" && name != "fdiv" && name != "fsqrt" && name != "fcvt" {
+			return ""
+		}
+	default:
+		return ""
+	}
+	return [8]string{",rne", ",rtz", ",rdn", ",rup", ",rmm"}[mode]
 }
 
 var riscvRegister = regexp.MustCompile(`\b[xf][0-9]{1,2}\b`)
@@ -190,7 +349,7 @@ var (
 // letter that says so.
 var riscvPlain = map[string]string{
 	"addi": "add", "addiw": "addw", "andi": "and", "ori": "or", "xori": "xor", "slli": "sll", "srli": "srl", "srai": "sra",
-	"slliw": "sllw", "srliw": "srlw", "sraiw": "sraw", "slti": "slt", "sltiu": "sltu", "addi16sp": "add", "addi4spn": "add",
+	"slliw": "sllw", "srliw": "srlw", "sraiw": "sraw", "csrsi": "csrs", "csrci": "csrc", "csrwi": "csrw", "addi16sp": "add", "addi4spn": "add",
 	"ldsp": "ld", "lwsp": "lw", "sdsp": "sd", "swsp": "sw", "fldsp": "fld", "fsdsp": "fsd",
 }
 
@@ -210,8 +369,6 @@ func riscvAlias(op, args string) (string, string) {
 				return "sext.w", r[0] + "," + r[1]
 			case op == "xor" && r[2] == "-1":
 				return "not", r[0] + "," + r[1]
-			case op == "sltu" && r[2] == "1":
-				return "seqz", r[0] + "," + r[1]
 			case strings.HasPrefix(op, "s") && op[1] != 'e' && !strings.HasPrefix(op, "slt"):
 				if n, err := strconv.ParseInt(r[2], 0, 64); err == nil {
 					return op, r[0] + "," + r[1] + ",0x" + strconv.FormatInt(n, 16)
@@ -221,6 +378,8 @@ func riscvAlias(op, args string) (string, string) {
 	}
 	r := strings.Split(args, ",")
 	switch {
+	case op == "sltiu" && len(r) == 3 && r[2] == "1":
+		return "seqz", r[0] + "," + r[1]
 	case op == "jr" && args == "ra":
 		return "ret", ""
 	case op == "add" && len(r) == 3 && r[1] == "zero":
@@ -356,6 +515,9 @@ func loong64(code []byte, addr uint64) Inst {
 	}
 	op, args := parts(loong64asm.GNUSyntax(in))
 	i := Inst{Len: word4, Kind: kindOf(objfile.MachineLoong, op), Text: column(op, args, 0)}
+	if op == "ret" {
+		return i
+	}
 	if op == "jirl" {
 		i.Kind = Jump
 		if args == "$zero, $ra, 0" || args == "$r0, $r1, 0" {
