@@ -1,6 +1,7 @@
 package browse
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -1020,7 +1021,7 @@ func (p *rowsPane) menu(m *Model) tea.Cmd {
 		add("Expand or collapse the call chain (one level)", "+")
 		add("Expand or collapse the call chain (all of it)", "e")
 	}
-	items = append(items, item{"Show where the row is from", func(m *Model) tea.Cmd { return m.push(p.origin(m, r)) }})
+	items = append(items, item{"Show where the row is from, and the functions of its object", func(m *Model) tea.Cmd { return m.origin(r) }})
 	add("Flame graph", "f")
 	if m.data.Timeline != nil {
 		add("Select a part of the time", "T")
@@ -1039,27 +1040,61 @@ func (p *rowsPane) menu(m *Model) tea.Cmd {
 	return m.push(&menu{name: "what now?", items: items})
 }
 
-// origin is a page about where the code of a row is from.
-func (p *rowsPane) origin(m *Model, r report.Row) pane {
+// origin is a page about where the code of a row is from, and which functions
+// of its object the recording has.
+func (m *Model) origin(r report.Row) tea.Cmd {
 	lines := []string{
 		"symbol     " + r.SymbolText(),
 		fmt.Sprintf("address    %#x", r.Addr),
 		"thread     " + escape.Name(r.Comm) + fmt.Sprintf(" (%d/%d)", r.PID, r.TID),
 	}
-	if d := m.data.Profile; d != nil && r.Object >= 0 && int(r.Object) < len(d.Objects) {
-		o := &d.Objects[r.Object]
-		id := "none"
-		if o.BuildID != "" {
-			id = o.BuildID.String()
-		}
-		lines = append(lines, "object     "+escape.Name(o.Path), "build id   "+id, "samples    "+fmt.Sprint(o.Samples)+" in the object")
-		if o.Note != "" {
-			lines = append(lines, "note       "+escape.Name(o.Note))
-		}
-	} else if r.Object == profile.None {
+	p := m.data.Profile
+	if p == nil || r.Object < 0 || int(r.Object) >= len(p.Objects) {
 		lines = append(lines, "object     none: nothing was mapped there")
+		return m.push(&textPane{name: "where the row is from", text: lines})
 	}
-	return &textPane{name: "where the row is from", text: lines}
+	o := &p.Objects[r.Object]
+	id := "none"
+	if o.BuildID != "" {
+		id = o.BuildID.String()
+	}
+	lines = append(lines, "object     "+escape.Name(o.Path), "build id   "+id, "samples    "+fmt.Sprint(o.Samples)+" in the object")
+	if o.Note != "" {
+		lines = append(lines, "note       "+escape.Name(o.Note))
+	}
+	page := &textPane{name: "where the row is from", busy: true}
+	return tea.Batch(m.push(page), m.jobs.start(func(ctx context.Context) tea.Msg {
+		list := functionsOf(ctx, p, r.Object)
+		return callMsg(func(*Model) tea.Cmd {
+			page.busy, page.text, page.wide = false, append(lines, list...), 0
+			return nil
+		})
+	}))
+}
+
+// functionsOf lists the functions of an object that the recording has, by
+// address.
+func functionsOf(ctx context.Context, p *profile.Profile, object int32) []string {
+	var list []*profile.Function
+	for i := range p.Functions {
+		if i%checked == 0 && ctx.Err() != nil {
+			return nil
+		}
+		if f := &p.Functions[i]; f.Object == object && !f.Inlined && f.Name != "" {
+			list = append(list, f)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *profile.Function) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Name, b.Name))
+	})
+	if len(list) == 0 {
+		return nil
+	}
+	out := []string{"", "the functions of the object that samples are in, or in what they called"}
+	for _, f := range list {
+		out = append(out, fmt.Sprintf("%12x %12x  %s", f.Start, f.End, escape.Name(f.Name)))
+	}
+	return out
 }
 
 func (p *rowsPane) status(m *Model) string {

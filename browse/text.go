@@ -198,7 +198,7 @@ func (m *Model) saveAs(name string, write func(w io.Writer) error) tea.Cmd {
 
 // commonHelp is what keys do in every pane.
 var commonHelp = []keyHelp{
-	{"Up Down j k", "the line above, below"},
+	{"Up Down", "the line above, below"},
 	{"PgUp PgDn Space", "a page up, down"},
 	{"Home End g G", "the first, the last line"},
 	{"Left Right", "scroll sideways; Left goes back, too"},
@@ -207,7 +207,7 @@ var commonHelp = []keyHelp{
 	{"Ctrl-Z", "stop; fg goes on"},
 	{"y", "copy what is on the screen, to the clipboard and to a file"},
 	{"w", "what was said meanwhile, and is worth a look"},
-	{"h ? F1", "this page"},
+	{"h F1", "this page"},
 }
 
 func helpPage(of pane) pane {
