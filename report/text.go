@@ -80,25 +80,28 @@ func WritePage(w io.Writer, tables []*Table, o PageOptions) error {
 	return bw.Flush()
 }
 
+// chosen returns the values of a key that the filter leaves; nil for any.
+func (f *Filter) chosen(k Key) []string {
+	switch k {
+	case DSO:
+		return f.DSOs
+	case Comm:
+		return f.Comms
+	case Symbol:
+		names, _ := f.symbols()
+		return names
+	case Cgroup:
+		return f.Cgroups
+	}
+	return nil
+}
+
 // elided returns the lines that stand for columns with one value, in the order
 // of the columns.
 func (t *Table) elided() []string {
 	var out []string
-	f := &t.b.o.Filter
-	symbols, _ := f.symbols()
 	for _, k := range t.Columns {
-		var list []string
-		switch k {
-		case DSO:
-			list = f.DSOs
-		case Comm:
-			list = f.Comms
-		case Symbol:
-			list = symbols
-		case Cgroup:
-			list = f.Cgroups
-		}
-		if len(list) == 1 {
+		if list := t.b.o.Filter.chosen(k); len(list) == 1 {
 			out = append(out, "# "+k.String()+": "+escape.Name(list[0])+"\n")
 		}
 	}
@@ -106,15 +109,13 @@ func (t *Table) elided() []string {
 }
 
 // visible returns the columns that are printed: all but those with one value,
-// which the filter has. If that leaves no key at all, all are.
+// which the filter has. All are if that leaves no key at all, and in a tree of
+// the keys.
 func (t *Table) visible() []Key {
-	f := &t.b.o.Filter
-	symbols, _ := f.symbols()
 	var out []Key
 	keys := 0
 	for _, k := range t.Columns {
-		if k == DSO && len(f.DSOs) == 1 || k == Comm && len(f.Comms) == 1 || k == Symbol && len(symbols) == 1 ||
-			k == Cgroup && len(f.Cgroups) == 1 {
+		if len(t.b.o.Filter.chosen(k)) == 1 {
 			continue
 		}
 		if !k.counts() {
@@ -122,7 +123,7 @@ func (t *Table) visible() []Key {
 		}
 		out = append(out, k)
 	}
-	if keys == 0 {
+	if keys == 0 || t.b.o.Hierarchy {
 		return t.Columns
 	}
 	return out
@@ -234,7 +235,7 @@ func (p *printer) widths() {
 	for i := 0; i < len(p.t.rows) && dso >= 0 && !bare; i++ {
 		bare = p.b.s.funcIndex(p.t.rows[i].place) == profile.None // without a column of symbols, too
 	}
-	if bare && dso >= 0 && p.o.Separator == "" {
+	if bare && dso >= 0 && p.o.Separator == "" && len(p.o.Widths) == 0 && p.b.o.Filter.DSOs == nil {
 		p.width[dso] = max(p.width[dso], unresolvedWidth)
 	}
 }

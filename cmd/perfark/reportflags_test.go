@@ -104,9 +104,10 @@ func TestReportPlaced(t *testing.T) {
 	t.Setenv("HOME", home)
 	t.Setenv("PERF_CONFIG", "/dev/null")
 	all := placed(t, prog, "")
+	more := []string{"--hierarchy -c 2nd", "--hierarchy -c nosuch", "-w 8", "-w 0,0,20 -g none", "-F +cpu --show-cpu-utilization", "-F +cpu --show-cpu-utilization -n --no-children"}
 	// With equal branches, which of them are within a limit is up to perf's memory.
 	limits := []string{"--children -g caller,0,3", "--no-children -g callee,0,1", "--no-children -g flat,0,2", "--children -g folded,0,1,caller", "--children -g fractal,0,2"}
-	for _, args := range slices.Concat(reportFlags, limits) {
+	for _, args := range slices.Concat(reportFlags, more, limits) {
 		t.Run(args, func(t *testing.T) { samePage(t, all, home, args) })
 	}
 
@@ -133,6 +134,7 @@ func TestReportPlaced(t *testing.T) {
 		{"-d flags-test --percentage relative", "^[^u]", "-s comm,sym", none},
 		{"-S leaf --percentage relative", "^leaf", "", symbol},
 		{"-S leaf --percentage relative --no-children", "^leaf", "--no-children", symbol},
+		{"--hierarchy --no-children -S leaf --percentage relative -g none", "^leaf", "--hierarchy --no-children -g none", none},
 		{"-S middle,thread --percentage relative -g callee", "^(middle|thread)", "-g callee", none},
 	} {
 		t.Run(tt.args, func(t *testing.T) {

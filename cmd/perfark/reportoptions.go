@@ -119,6 +119,9 @@ func (c *reportCmd) addFields(o *report.Options) {
 	}
 	counts = append(counts, report.Overhead)
 	o.Sort = append(slices.Clone(counts), sort...)
+	if o.ShowCPU {
+		counts = append(counts, report.OverheadSys, report.OverheadUser)
+	}
 	if o.ShowSamples {
 		counts = append(counts, report.Samples)
 	}
