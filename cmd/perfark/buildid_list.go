@@ -176,22 +176,19 @@ func isELF(r io.ReaderAt) bool {
 	return err == nil && string(magic[:]) == "\x7fELF"
 }
 
-// archived lists the objects of an archive, and those that its manifest says
-// are missing.
+// archived lists the objects of an archive.
 func archived(arc *archive.Archive) []listedID {
 	var list []listedID
-	add := func(id buildid.ID, p archive.Name, kind, goID string) {
-		list = append(list, listedID{ID: id, Path: p, GoID: goID})
-	}
 	for _, o := range arc.Objects() {
 		if o.Kind == "perfmap" || o.Kind == "jitdump" {
 			continue
 		}
-		if len(o.Paths) == 0 {
-			add(o.ID, "", o.Kind, o.GoID)
+		paths := o.Paths
+		if len(paths) == 0 {
+			paths = []archive.Name{""}
 		}
-		for _, p := range o.Paths {
-			add(o.ID, p, o.Kind, o.GoID)
+		for _, p := range paths {
+			list = append(list, listedID{ID: o.ID, Path: p, GoID: o.GoID})
 		}
 	}
 	return sortIDs(list)

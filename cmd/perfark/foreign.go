@@ -24,7 +24,7 @@ const (
 
 const (
 	noBrowser     = "perfark opens no windows"
-	noDisassembly = "perfark does not disassemble"
+	noDisassembly = "perfark script does not disassemble; perfark annotate does"
 	noDump        = "perfark does not dump records; perfark script --show-task-events --show-mmap-events … prints them"
 	noGuestFiles  = "perfark takes the kernels of guests by their Build IDs alone: --symbols says where they are"
 	noHardware    = "perfark does not decode traces of the hardware"

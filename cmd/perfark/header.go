@@ -48,6 +48,7 @@ Exit status: 0 all was read; 3 a part of it is damaged, which standard error exp
 	return cmd
 }
 
+// runHeader prints the header of a recording alone.
 func (a *app) runHeader(in *input, o headerOptions) error {
 	if a.json {
 		if err := a.printJSON(jsonHeaderOf(in.File)); err != nil {

@@ -215,8 +215,7 @@ func (c *reportCmd) run(ctx context.Context, cmd *cobra.Command, name string) er
 	defer in.Close()
 	switch {
 	case c.headerOnly:
-		c.startPager()
-		return writeHeader(c.stdout, in.File, headerOptions{all: c.info})
+		return c.runHeader(in, headerOptions{all: c.info})
 	case c.stats:
 		return c.printStats(ctx, in)
 	case c.tasks || c.mmaps:

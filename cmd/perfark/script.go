@@ -168,8 +168,7 @@ func (c *scriptCmd) run(ctx context.Context, name string) error {
 	}
 	defer in.Close()
 	if c.headerOnly {
-		c.startPager()
-		return writeHeader(c.stdout, in.File, headerOptions{all: c.info})
+		return c.runHeader(in, headerOptions{all: c.info})
 	}
 	plan, err := c.plan(ctx, in, fields)
 	if err != nil {

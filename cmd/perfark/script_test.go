@@ -372,7 +372,7 @@ func TestFlagsLikePerf(t *testing.T) {
 		{"report --itrace=i100us", "report: --itrace: perfark does not decode traces of the hardware"},
 		{"report -D", "report: --dump-raw-trace: perfark does not dump records"},
 		{"script -s flamegraph", "script: --script: perfark runs no scripts"},
-		{"script -F brstackinsn", `script: --fields: field "brstackinsn": perfark does not disassemble`},
+		{"script -F brstackinsn", `script: --fields: field "brstackinsn": perfark script does not disassemble; perfark annotate does`},
 	} {
 		if code, _, errs := runArgs(t, "", strings.Fields(tt.args)...); code != 2 || !strings.Contains(errs, tt.err) {
 			t.Errorf("%s: exit status %d, %q, want %q", tt.args, code, errs, tt.err)

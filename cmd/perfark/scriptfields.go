@@ -88,17 +88,17 @@ var fieldNames = []struct {
 
 // foreignFields are columns that perf has and perfark has not, and why.
 var foreignFields = map[string]string{
-	"brstackinsn":    "perfark does not disassemble",
-	"brstackinsnlen": "perfark does not disassemble",
-	"brstackdisasm":  "perfark does not disassemble",
+	"brstackinsn":    noDisassembly,
+	"brstackinsnlen": noDisassembly,
+	"brstackdisasm":  noDisassembly,
 	"brcntr":         "perfark does not show branch counters",
-	"callindent":     "perfark does not decode traces of the hardware",
-	"insn":           "perfark does not decode traces of the hardware",
-	"insnlen":        "perfark does not decode traces of the hardware",
-	"disasm":         "perfark does not decode traces of the hardware",
-	"ipc":            "perfark does not decode traces of the hardware",
+	"callindent":     noHardware,
+	"insn":           noHardware,
+	"insnlen":        noHardware,
+	"disasm":         noHardware,
+	"ipc":            noHardware,
 	"metric":         "perfark does not compute metrics",
-	"srccode":        "perfark does not read source files",
+	"srccode":        "perfark script shows no source code; perfark annotate does",
 	"machine_pid":    "perfark does not merge recordings of guests",
 	"vcpu":           "perfark does not merge recordings of guests",
 	"retire_lat":     "perf 6.1 does not have it either",
@@ -125,7 +125,7 @@ func (t outputType) String() string {
 	return [...]string{"hardware", "software", "tracepoint", "hw-cache", "raw", "breakpoint", "synth", "unknown-event-type"}[t]
 }
 
-// typeNames are the prefixes of --fields.
+// outputNames are the prefixes of --fields.
 var outputNames = map[string]outputType{
 	"hw": outputHardware, "sw": outputSoftware, "trace": outputTracepoint,
 	"raw": outputRaw, "break": outputBreakpoint, "synth": outputSynth,
