@@ -1,6 +1,7 @@
 package annotate
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -63,7 +64,7 @@ func (c *Cycles) Timing(l *Listing) *Timing {
 	if c == nil {
 		return nil
 	}
-	blocks := c.blocks[report.Function{Object: l.Object, Start: l.Func.Start, Stop: l.Func.End}]
+	blocks := c.blocks[l.key()]
 	if len(blocks) == 0 {
 		return nil
 	}
@@ -128,4 +129,21 @@ func (t *LineTiming) Range() string {
 		return ""
 	}
 	return fmt.Sprintf("%d(%d/%d)", t.Cycles, t.Min, t.Max)
+}
+
+// Timing reads the code of a function, and returns how long it took; nil
+// if nothing is known. It looks up no source lines.
+func (c *Code) Timing(ctx context.Context, fn *Function, by *Cycles) (*Timing, error) {
+	if by == nil || len(by.blocks[fn.key()]) == 0 {
+		return nil, nil
+	}
+	l, err := c.read(ctx, fn)
+	if err != nil {
+		return nil, err
+	}
+	return by.Timing(l), nil
+}
+
+func (f *Function) key() report.Function {
+	return report.Function{Object: f.Object, Start: f.Func.Start, Stop: f.Func.End}
 }

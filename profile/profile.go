@@ -180,6 +180,7 @@ type Extra struct {
 	PhysAddr     uint64
 	DataPageSize uint64
 	CodePageSize uint64
+	MapSize      uint64 // bytes of the mapping with the sample's address, or where the branch went; 0: there is none
 	DataSrc      uint64 // perf_mem_data_src
 	Weight       uint64
 	InsLat       uint16 // instruction latency, cycles

@@ -58,6 +58,8 @@ func (b *builder) dim(k Key) dim {
 		}
 	case Symbol:
 		b.symbolDim(&d)
+	case IPC, IPCNull:
+		b.symbolDim(&d) // as perf, which tells functions apart by it
 	case SymbolOffset:
 		values := make([]uint64, b.s.len())
 		for i := range values {

@@ -104,6 +104,8 @@ func (b *builder) extraDim(d *dim) {
 		name(func(e *profile.Extra) string { return cmp.Or(traceText(e), "N/A") })
 	case Time:
 		value(false, func(e *profile.Extra) uint64 { return e.Time })
+	case DSOSize:
+		value(false, func(e *profile.Extra) uint64 { return signed(e.MapSize) })
 	case CodePageSize:
 		value(false, func(e *profile.Extra) uint64 { return e.CodePageSize })
 	case DataPageSize:

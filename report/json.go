@@ -284,6 +284,15 @@ func (j *jsonWriter) field(r *row, k Key) {
 		if f := b.s.function(r.place); f != nil {
 			number("symbol_size", int64(min(f.End-f.Start, math.MaxInt64)))
 		}
+	case IPC:
+		var v *jsonIPC
+		if f, _, ok := FunctionAt(b.p, s.Location); ok && b.o.Timing != nil {
+			v = &jsonIPC{}
+			v.IPC, v.Coverage = b.o.Timing(f)
+		}
+		if x, err := marshal(v); err == nil {
+			j.buf = append(append(j.buf, ",\"ipc_lbr\":"...), x...)
+		}
 	case Srcline:
 		text("srcline", b.s.srcline(r.place, true))
 	case Srcfile:
@@ -303,6 +312,12 @@ func (j *jsonWriter) field(r *row, k Key) {
 	}
 }
 
+// A jsonIPC is how fast a function was.
+type jsonIPC struct {
+	IPC      float64 `json:"ipc"`
+	Coverage float64 `json:"coverage_percent"`
+}
+
 // extraNumber returns the value of a key that is a number.
 func extraNumber(e *profile.Extra, k Key) (uint64, bool) {
 	switch k {
@@ -318,6 +333,8 @@ func extraNumber(e *profile.Extra, k Key) (uint64, bool) {
 		return e.Time, true
 	case CodePageSize:
 		return e.CodePageSize, true
+	case DSOSize:
+		return e.MapSize, true
 	case DataPageSize:
 		return e.DataPageSize, true
 	case Cycles:

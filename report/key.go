@@ -48,7 +48,9 @@ const (
 	CgroupID
 	Time
 	CodePageSize
-	Addr // of the code, at run time
+	DSOSize // of the mapping, as perf has it
+	IPCNull // nothing, in the place of IPC where there are no branches
+	Addr    // of the code, at run time
 
 	// Of branches.
 	DSOFrom
@@ -62,6 +64,7 @@ const (
 	Mispredict
 	Abort
 	InTx
+	IPC // instructions per cycle of the function: see Options.Timing
 	Cycles
 
 	// Of what was loaded or stored.
@@ -94,6 +97,8 @@ const (
 	ofChain // of the callers
 )
 
+const ipcHeading = "IPC   [IPC Coverage]"
+
 // keyTable is in the order in which perf tries the names against an
 // abbreviation (tools/perf/util/sort.c), our own ones last.
 var keyTable = []struct {
@@ -116,8 +121,10 @@ var keyTable = []struct {
 	{"transaction", Transaction, ofExtra, "Transaction                "},
 	{"trace", Trace, ofExtra, "Trace output"},
 	{"symbol_size", SymbolSize, ofPlace, "Symbol size"},
+	{"dso_size", DSOSize, ofExtra, "DSO size"},
 	{"cgroup", Cgroup, ofExtra, "Cgroup"},
 	{"cgroup_id", CgroupID, ofExtra, "cgroup id (dev/inode)"},
+	{"ipc_null", IPCNull, ofPlace, ipcHeading},
 	{"time", Time, ofExtra, "Time"},
 	{"code_page_size", CodePageSize, ofExtra, "Code Page Size"},
 	{"local_ins_lat", LocalInsLat, ofExtra, "Local INSTR Latency"},
@@ -135,6 +142,7 @@ var keyTable = []struct {
 	{"cycles", Cycles, ofExtra, "Basic Block Cycles"},
 	{"srcline_from", SrclineFrom, ofExtra, "From Source:Line"},
 	{"srcline_to", SrclineTo, ofExtra, "To Source:Line"},
+	{"ipc_lbr", IPC, ofPlace, ipcHeading},
 	{"addr_from", AddrFrom, ofExtra, "Source Address"},
 	{"addr_to", AddrTo, ofExtra, "Target Address"},
 	{"symbol_daddr", SymbolData, ofExtra, "Data Symbol"},

@@ -672,6 +672,14 @@ func (p *printer) entry(b []byte, r *row, k Key) []byte {
 			n = strconv.FormatUint(f.End-f.Start, 10)
 		}
 		return p.text(b, fmt.Sprintf("%11s", n))
+	case IPCNull:
+		return p.text(b, "-      -")
+	case IPC:
+		if f, _, ok := FunctionAt(p.b.p, s.Location); ok && p.b.o.Timing != nil {
+			ipc, coverage := p.b.o.Timing(f)
+			return p.text(b, fmt.Sprintf("%-5.2f [%5.1f%%]", ipc, coverage))
+		}
+		return p.text(b, "-")
 	case CPU:
 		return p.text(b, fmt.Sprintf("%.3d", s.CPU))
 	case Socket:
@@ -793,6 +801,11 @@ func (b *builder) extraText(s *profile.Sample, l *profile.Location, k Key) strin
 			return fmt.Sprintf("%d.%09d", e.Time/1e9, e.Time%1e9)
 		}
 		return fmt.Sprintf("%d.%06d", e.Time/1e9, e.Time%1e9/1000)
+	case DSOSize:
+		if e.MapSize == 0 {
+			return fmt.Sprintf("%8s", "unknown")
+		}
+		return fmt.Sprintf("%8d", e.MapSize)
 	case CodePageSize:
 		return pageSize(e.CodePageSize)
 	case DataPageSize:

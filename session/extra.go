@@ -39,6 +39,15 @@ func (b *builder) extraOf(w *worker, f *frames, th *threadEntry, branch *perfdat
 	if b.keep&KeepNamespace != 0 {
 		x.NSDev, x.NSIno = w.l.namespaceAt(c.tid, f.t)
 	}
+	if b.keep&KeepMapSize != 0 {
+		m, ip := c.mode, c.ip
+		if branch != nil {
+			m, ip = f.branchMode(branch.To), branch.To
+		}
+		if e := w.find(f.state(m), ip); e.mapping != none {
+			x.MapSize = e.hi - e.lo + 1
+		}
+	}
 	if c.any {
 		if b.keep&KeepAddr != 0 && s.Addr != 0 {
 			x.Addr = s.Addr
@@ -183,7 +192,7 @@ func compareExtra(a, b profile.Extra) int {
 	return cmp.Or(
 		cmp.Compare(a.Time, b.Time), cmp.Compare(a.Data, b.Data), cmp.Compare(a.Addr, b.Addr),
 		cmp.Compare(a.PhysAddr, b.PhysAddr), cmp.Compare(a.DataPageSize, b.DataPageSize),
-		cmp.Compare(a.CodePageSize, b.CodePageSize), cmp.Compare(a.DataSrc, b.DataSrc),
+		cmp.Compare(a.CodePageSize, b.CodePageSize), cmp.Compare(a.MapSize, b.MapSize), cmp.Compare(a.DataSrc, b.DataSrc),
 		cmp.Compare(a.Weight, b.Weight), cmp.Compare(a.InsLat, b.InsLat), cmp.Compare(a.PStage, b.PStage),
 		cmp.Compare(a.Transaction, b.Transaction), cmp.Compare(a.Cgroup, b.Cgroup),
 		cmp.Compare(a.NSDev, b.NSDev), cmp.Compare(a.NSIno, b.NSIno),

@@ -55,12 +55,13 @@ const (
 	KeepNamespace    // NSDev and NSIno
 	KeepDataPageSize // DataPageSize
 	KeepCodePageSize // CodePageSize
+	KeepMapSize      // MapSize
 	KeepText         // Text: see Options.Text
 
 	// keepSample are those that need more of a sample than its fixed fields.
 	keepSample = KeepAddr | KeepPhysAddr | KeepDataSrc | KeepWeight | KeepTransaction | KeepCgroup |
 		KeepDataPageSize | KeepCodePageSize | KeepText
-	keepExtra = keepSample | KeepTime | KeepNamespace
+	keepExtra = keepSample | KeepTime | KeepNamespace | KeepMapSize
 )
 
 // Options are for Load. The zero value keeps sample addresses only.

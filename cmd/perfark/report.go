@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -238,6 +239,7 @@ type reported struct {
 	o      report.Options
 	tables []*report.Table
 	blocks *report.BlockTable // with --total-cycles
+	timer  *functionTimer     // with the key ipc_lbr
 }
 
 // report loads a recording, names its addresses, and prints its tables.
@@ -247,6 +249,7 @@ func (c *reportCmd) report(ctx context.Context, in *input, o report.Options, so 
 		return err
 	}
 	defer r.src.Close()
+	defer r.timer.close()
 	if err := c.print(r); err != nil {
 		return err
 	}
@@ -292,6 +295,15 @@ func (c *reportCmd) make(ctx context.Context, in *input, o report.Options, so se
 	o.Restricted = res.KernelRestricted
 	o.Groups = c.groups(in.File)
 	o.Sockets = sockets(in.File)
+	if slices.Contains(slices.Concat(o.Sort, o.Fields), report.IPC) {
+		t := c.timer(ctx, in, res.Profile, names)
+		defer func() {
+			if err != nil {
+				t.close()
+			}
+		}()
+		o.Timing, x.timer = t.of, t
+	}
 	r := report.New(res.Profile, o)
 	if c.chains {
 		c.stage("adding up the call chains")

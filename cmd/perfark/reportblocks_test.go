@@ -150,6 +150,41 @@ func TestReportTotalCycles(t *testing.T) {
 	}
 }
 
+// TestReportIPC: what perf shows with -s symbol, which adds the column.
+func TestReportIPC(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	data, _ := cyclesRecording(t)
+	want := `# Overhead  Symbol                  IPC   [IPC Coverage]
+# ........  ......................  ....................
+#
+    71.29%  [.] hot                 1.33  [ 88.9%]
+    12.87%  [.] cold                0.03  [100.0%]
+    11.88%  [.] _start              0.00  [  0.0%]
+     2.97%  [.] 0000000000000000    -
+     0.99%  [.] 0x00007fff00000f00  -
+`
+	_, out, errs := runArgs(t, "", "report", "--stdio", "--no-index", "-s", "symbol,ipc_lbr", "-i", data)
+	var lines []string
+	for line := range strings.Lines(out) {
+		lines = append(lines, strings.TrimRight(line, " \n"))
+	}
+	if got := strings.Join(lines, "\n"); !strings.Contains(got, want) {
+		t.Errorf("got\n%s%s", got, errs)
+	}
+	_, out, _ = runArgs(t, "", "report", "--stdio", "--no-index", "-q", "--no-branch-stack", "-s", "ipc_null", "-i", data)
+	if want := "    76.19%  -      -            \n"; !strings.HasPrefix(out, want) {
+		t.Errorf("got  %q\nwant %q", out, want)
+	}
+	for _, flags := range [][]string{{"--no-branch-stack"}, {"-b"}} {
+		args := append([]string{"report", "--stdio", "-q", "-s", "dso_size,dso", "-i", data}, flags...)
+		_, out, _ := runArgs(t, "", append(args, "--no-index")...)
+		if perf := perftest.Perf(t, args...); strings.TrimSpace(out) != strings.TrimSpace(perf.Stdout) || !strings.Contains(out, " 4096 ") {
+			t.Errorf("got\n%swant\n%s", out, perf.Stdout)
+		}
+	}
+}
+
 var branchCounts = regexp.MustCompile(` \((predicted|abort|cycles|iter|avg_cycles)[^)]*\)| +-      - *$`)
 
 // TestReportBranchHistory compares call graphs of branches with perf's, which

@@ -256,6 +256,8 @@ func keepOf(key report.Key) session.Keep {
 		return session.KeepTime
 	case report.Trace:
 		return session.KeepText
+	case report.DSOSize:
+		return session.KeepMapSize
 	case report.CodePageSize:
 		return session.KeepCodePageSize
 	case report.SymbolData, report.DSOData:
@@ -307,7 +309,7 @@ func (c *reportCmd) bind(ctx context.Context, in *input, o *report.Options, sort
 	}
 	c.addFields(o)
 	so = session.Options{
-		Workers: c.workers, Keep: keep(*o), TimeQuantum: c.timeQuantum, Branches: c.branches, Stretches: c.totalCycles,
+		Workers: c.workers, Keep: keep(*o), TimeQuantum: c.timeQuantum, Branches: c.branches, Stretches: c.totalCycles || slices.Contains(slices.Concat(o.Sort, o.Fields), report.IPC),
 		MaxUnwound: cmp.Or(c.maxStack, defaultMaxStack),
 	}
 	if c.chains {
