@@ -1,8 +1,10 @@
 package annotate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/perfark/perfark/profile"
@@ -40,6 +42,17 @@ func NewCycles(p *profile.Profile) *Cycles {
 		list = list[n:]
 	}
 	return c
+}
+
+// Functions returns the functions of which something is known, by object and
+// address.
+func (c *Cycles) Functions() []report.Function {
+	if c == nil {
+		return nil
+	}
+	return slices.SortedFunc(maps.Keys(c.blocks), func(a, b report.Function) int {
+		return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.Start, b.Start), cmp.Compare(a.Stop, b.Stop))
+	})
 }
 
 // A Timing is how long the code of a function took.

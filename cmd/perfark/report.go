@@ -239,7 +239,6 @@ type reported struct {
 	o      report.Options
 	tables []*report.Table
 	blocks *report.BlockTable // with --total-cycles
-	timer  *functionTimer     // with the key ipc_lbr
 }
 
 // report loads a recording, names its addresses, and prints its tables.
@@ -249,7 +248,6 @@ func (c *reportCmd) report(ctx context.Context, in *input, o report.Options, so 
 		return err
 	}
 	defer r.src.Close()
-	defer r.timer.close()
 	if err := c.print(r); err != nil {
 		return err
 	}
@@ -296,13 +294,16 @@ func (c *reportCmd) make(ctx context.Context, in *input, o report.Options, so se
 	o.Groups = c.groups(in.File)
 	o.Sockets = sockets(in.File)
 	if slices.Contains(slices.Concat(o.Sort, o.Fields), report.IPC) {
-		t := c.timer(ctx, in, res.Profile, names)
-		defer func() {
-			if err != nil {
-				t.close()
+		timings := c.functionTimings(ctx, in, res.Profile, names)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		o.Timing = func(f report.Function) (ipc, coverage float64) {
+			if t := timings[f]; t != nil {
+				return t.IPC, t.Coverage
 			}
-		}()
-		o.Timing, x.timer = t.of, t
+			return 0, 0
+		}
 	}
 	r := report.New(res.Profile, o)
 	if c.chains {

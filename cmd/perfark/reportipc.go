@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"sync"
 
 	"github.com/perfark/perfark/annotate"
 	"github.com/perfark/perfark/profile"
@@ -10,75 +9,39 @@ import (
 	"github.com/perfark/perfark/symbol"
 )
 
-// A functionTimer finds out how fast functions were, for the key ipc_lbr.
-type functionTimer struct {
-	ctx    context.Context
-	p      *profile.Profile
-	o      annotate.Options
-	cycles *annotate.Cycles
-
-	mu    sync.Mutex
-	done  map[report.Function][2]float64
-	codes map[int32]*annotate.Code // nil: the object has no code
-}
-
-// timer returns a timer for the branch stacks of a profile with names. The
-// context is that of the report that it is for.
-func (c *reportCmd) timer(ctx context.Context, in *input, p *profile.Profile, names symbol.Options) *functionTimer {
+// functionTimings finds out how fast the functions in the branch stacks of a
+// profile with names were, for the key ipc_lbr. Functions whose code is not to
+// be had are left out: annotate says why.
+func (c *reportCmd) functionTimings(ctx context.Context, in *input, p *profile.Profile, names symbol.Options) map[report.Function]*annotate.Timing {
+	out := map[report.Function]*annotate.Timing{}
+	if !allBranches(in.Events()) {
+		return out
+	}
 	names.Index, names.Limits, names.BPFCode = c.indexes(), c.limits, in.bpfCode()
-	t := &functionTimer{
-		ctx: ctx, p: p, o: annotate.Options{Symbol: names},
-		done: map[report.Function][2]float64{}, codes: map[int32]*annotate.Code{},
-	}
-	if allBranches(in.Events()) {
-		t.cycles = annotate.NewCycles(p)
-	}
-	return t
-}
-
-// of is report.Options.Timing.
-func (t *functionTimer) of(f report.Function) (ipc, coverage float64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if v, ok := t.done[f]; ok {
-		return v[0], v[1]
-	}
-	if x := t.timing(f); x != nil {
-		ipc, coverage = x.IPC, x.Coverage
-	}
-	t.done[f] = [2]float64{ipc, coverage}
-	return ipc, coverage
-}
-
-// timing returns how fast a function was; nil if that is not known.
-func (t *functionTimer) timing(f report.Function) *annotate.Timing {
-	if t.cycles == nil || f.Object < 0 {
-		return nil
-	}
-	code, ok := t.codes[f.Object]
-	if !ok {
-		code, _ = annotate.Open(t.ctx, t.p, f.Object, t.o) // else nothing is known: annotate says why
-		t.codes[f.Object] = code
-	}
-	if code == nil {
-		return nil
-	}
-	fn := &annotate.Function{Object: f.Object, Func: profile.Function{Object: f.Object, Start: f.Start, End: f.Stop}, Total: make([]annotate.Count, len(t.p.Events))}
-	x, _ := code.Timing(t.ctx, fn, t.cycles)
-	return x
-}
-
-// close closes the files of code.
-func (t *functionTimer) close() {
-	if t == nil {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for object, code := range t.codes {
-		if code != nil {
-			code.Close()
+	cycles := annotate.NewCycles(p)
+	var code *annotate.Code
+	object := int32(profile.None)
+	for _, f := range cycles.Functions() {
+		if ctx.Err() != nil {
+			break
 		}
-		delete(t.codes, object)
+		if f.Object != object {
+			if code != nil {
+				code.Close()
+			}
+			object = f.Object
+			code, _ = annotate.Open(ctx, p, object, annotate.Options{Symbol: names})
+		}
+		if code == nil {
+			continue
+		}
+		fn := &annotate.Function{Object: f.Object, Func: profile.Function{Object: f.Object, Start: f.Start, End: f.Stop}, Total: make([]annotate.Count, len(p.Events))}
+		if t, err := code.Timing(ctx, fn, cycles); err == nil && t != nil {
+			out[f] = t
+		}
 	}
+	if code != nil {
+		code.Close()
+	}
+	return out
 }
