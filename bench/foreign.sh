@@ -41,7 +41,8 @@ packages() {
 for machine; do
 	mkdir -p "$dir/$machine/bin"
 	[ -x "$dir/$machine/bin/symbolize" ] ||
-		CGO_ENABLED=0 GOARCH=$machine $GO build -o "$dir/$machine/bin/symbolize" ./bench/symbolize ||
+		CGO_ENABLED=0 GOARCH=$machine $GO build -o "$dir/$machine/bin/symbolize" ./bench/symbolize 2>/dev/null ||
+		CGO_ENABLED=0 GOARCH=$machine $GO build -o "$dir/$machine/bin/symbolize" cmd/gofmt || # that is not for machines of 32 bits
 		echo "foreign.sh: no Go program of $machine" >&2
 	case $machine in
 	arm) debian=armhf ;;

@@ -140,8 +140,8 @@ var arm64Kinds = map[string]Kind{
 	"retaa": Return, "retab": Return, "eretaa": Return, "eretab": Return,
 }
 
-// arm64Bytes is a word that is no instruction, or one that is not known: of
-// vectors without a fixed length (SVE) and matrices (SME).
+// arm64Bytes is a word that is no instruction, or one that is not known: of the
+// rarer ones of vectors without a fixed length (SVE), and of matrices (SME).
 func arm64Bytes(word uint32) Inst {
 	i := Inst{Len: word4, Text: fmt.Sprintf(".inst\t0x%08x", word), Bad: true}
 	if group := word >> 25 & 15; group != 2 && (group != 0 || word>>31 == 0) {

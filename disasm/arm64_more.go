@@ -60,6 +60,9 @@ func arm64Operand(token string, word uint32) string {
 	case 'X', 'W', 'R': // R: of 64 or 32 bits by the first bit
 		return arm64Register(token[0] == 'X' || token[0] == 'R' && word>>31 != 0, n, strings.HasSuffix(token, "|SP"))
 	}
+	if token[0] == 'P' { // there are 16
+		n &= 15
+	}
 	return strings.ToLower(token[:1]) + strconv.Itoa(int(n))
 }
 
@@ -236,6 +239,9 @@ var arm64Forms = []arm64Form{
 func arm64Later(w uint32) string {
 	if w>>16 == 0 {
 		return "udf\t#" + strconv.Itoa(int(w))
+	}
+	if w>>25&15 == 2 {
+		return sve(w)
 	}
 	for _, f := range arm64Forms {
 		if w&f.mask == f.value {

@@ -84,11 +84,11 @@ func TestObjdump(t *testing.T) {
 		{"perf", "objdump", "/usr/bin/perf", nil, objfile.MachineX86_64, 64, Options{}, exactStarts, exactTexts},
 		{"libcrypto", "objdump", "/usr/lib/x86_64-linux-gnu/libcrypto.so.3", nil, objfile.MachineX86_64, 64, Options{}, exactStarts, 99.98},
 		{"libc i386", "i686-linux-gnu-objdump", "/usr/i686-linux-gnu/lib/libc.so.6", nil, objfile.Machine386, 32, Options{}, exactStarts, exactTexts},
-		{"riscv64", "riscv64-linux-gnu-objdump", "/usr/riscv64-linux-gnu/lib/libc.so.6", nil, objfile.MachineRISCV, 64, Options{}, 100, 99.95},
+		{"riscv64", "riscv64-linux-gnu-objdump", "/usr/riscv64-linux-gnu/lib/libc.so.6", nil, objfile.MachineRISCV, 64, Options{}, 100, 100},
 		{"ppc64le", "powerpc64le-linux-gnu-objdump", "/usr/powerpc64le-linux-gnu/lib/libc.so.6", nil, objfile.MachinePPC64, 64, Options{}, 100, 99.9},
-		{"s390x", "s390x-linux-gnu-objdump", "/usr/s390x-linux-gnu/lib/libc.so.6", nil, objfile.MachineS390, 64, Options{Big: true}, 100, 99.9},
+		{"s390x", "s390x-linux-gnu-objdump", "/usr/s390x-linux-gnu/lib/libc.so.6", nil, objfile.MachineS390, 64, Options{Big: true}, 100, 99.98},
 		{"arm", "arm-linux-gnueabihf-objdump", "/usr/arm-linux-gnueabihf/lib/libc.so.6", nil, objfile.MachineARM, 32, Options{Thumb: true}, 99.97, 0},
-		{"arm64", "aarch64-linux-gnu-objdump", "/usr/aarch64-linux-gnu/lib/libc.so.6", nil, objfile.MachineAArch64, 64, Options{}, 100, 99.92},
+		{"arm64", "aarch64-linux-gnu-objdump", "/usr/aarch64-linux-gnu/lib/libc.so.6", nil, objfile.MachineAArch64, 64, Options{}, 100, 100},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if x86 := tt.machine == objfile.MachineX86_64 || tt.machine == objfile.Machine386; !withIced && x86 && tt.name != "libc" {

@@ -429,7 +429,7 @@ func s390x(code []byte, addr uint64) Inst {
 		}
 		return data(code, 4, ".long", binary.BigEndian)
 	}
-	op, args = zAlias(op, args)
+	op, args = zAlias(op, noBase.ReplaceAllString(args, "($1,%r0),"))
 	i := Inst{Len: n, Kind: kindOf(objfile.MachineS390, op), Text: column(op, args, 0)}
 	last := args[strings.LastIndexByte(args, ',')+1:]
 	if relative(code, n) && strings.HasPrefix(last, "0x") {
@@ -443,6 +443,10 @@ func s390x(code []byte, addr uint64) Inst {
 	return i
 }
 
+// noBase is a length without the register behind it, which the library leaves
+// out where it is none.
+var noBase = regexp.MustCompile(`\(([0-9]+),,`)
+
 // zConditions are the letters of the masks of the condition code.
 var zConditions = [16]string{"nop", "o", "h", "nle", "l", "nhe", "lh", "ne", "e", "nlh", "he", "nl", "le", "nh", "no", ""}
 
@@ -453,6 +457,8 @@ func zAlias(op, args string) (string, string) {
 	switch {
 	case (op == "brc" || op == "brcl") && ok && err == nil && mask > 0 && mask < 16:
 		return map[string]string{"brc": "j", "brcl": "jg"}[op] + zConditions[mask], rest
+	case op == "bcr" && ok && err == nil && mask > 0 && mask < 15:
+		return "b" + zConditions[mask] + "r", rest
 	case strings.HasPrefix(op, "risbg"):
 		r := strings.Split(args, ",")
 		if len(r) == 5 {
@@ -464,7 +470,7 @@ func zAlias(op, args string) (string, string) {
 				return op + "z", strings.Join(r, ",")
 			}
 		}
-	case op == "nilf" || op == "oilf" || op == "xilf" || op == "llilf" || op == "nihf" || op == "oihf" || op == "xihf":
+	case op == "nilf" || op == "oilf" || op == "xilf" || op == "llilf" || op == "llihf" || op == "nihf" || op == "oihf" || op == "xihf":
 		if n, err := strconv.ParseInt(rest, 10, 64); err == nil && n < 0 {
 			return op, first + "," + strconv.FormatInt(n&0xffffffff, 10)
 		}
@@ -476,7 +482,7 @@ func zAlias(op, args string) (string, string) {
 		if n, err := strconv.Atoi(args[strings.LastIndexByte(args, ',')+1:]); err == nil && n < 0 {
 			return op, args[:strings.LastIndexByte(args, ',')+1] + strconv.Itoa(n&0xff)
 		}
-	case op == "nill" || op == "nilh" || op == "oill" || op == "oilh" || op == "tmll" || op == "tmlh" || op == "llill" || op == "llilh":
+	case op == "nill" || op == "nilh" || op == "oill" || op == "oilh" || op == "tmll" || op == "tmlh" || op == "llill" || op == "llilh" || op == "llihl" || op == "llihh" || op == "oihh" || op == "oihl" || op == "nihh" || op == "nihl":
 		if n, err := strconv.Atoi(rest); err == nil && n < 0 {
 			return op, first + "," + strconv.Itoa(n&0xffff)
 		}
@@ -546,21 +552,79 @@ func arm(big bool) func([]byte, uint64) Inst {
 			word = [word4]byte{code[3], code[2], code[1], code[0]}
 		}
 		in, err := armasm.Decode(word[:], armasm.ModeARM)
+		stored := false
+		if err != nil && word[3]&0xe == 6 && word[2]&0x10 == 0 { // a store: the library knows the load
+			load := word
+			load[2] |= 0x10
+			in, err = armasm.Decode(load[:], armasm.ModeARM)
+			stored = err == nil
+		}
 		if err != nil {
 			return data(word[:], word4, ".word", binary.LittleEndian)
 		}
 		op, args := parts(armasm.GNUSyntax(in))
+		if stored {
+			op = "st" + strings.TrimPrefix(op, "ld")
+		}
 		i := Inst{Len: word4, Kind: kindOf(objfile.MachineARM, op), Text: column(op, args, 0)}
 		for _, a := range in.Args {
 			if rel, ok := a.(armasm.PCRel); ok {
 				i.target(op, args, uint64(uint32(addr)+8+uint32(rel)), 0)
 			}
 		}
+		if !i.HasTarget {
+			args = armNames.Replace(args)
+			if name := armBarriers[args]; name != "" && (op == "dmb" || op == "dsb") {
+				args = name
+			}
+			i.Text, i.Comment = column(op, args, 0), armComment(op, args, addr, binary.LittleEndian.Uint32(word[:]))
+		}
 		if op == "bx" && args == "lr" || op == "pop" && strings.Contains(args, "pc") {
 			i.Kind = Return
 		}
 		return i
 	}
+}
+
+var (
+	armNames = strings.NewReplacer("apsr_nzcv", "APSR_nzcv")
+	// armBarriers are the options of barriers.
+	// Source: Arm Architecture Reference Manual ARMv7-A, A8.8.43, DMB.
+	armBarriers = map[string]string{"#2": "oshst", "#3": "osh", "#6": "nshst", "#7": "un", "#10": "ishst", "#11": "ish", "#14": "st", "#15": "sy"}
+	armNumber   = regexp.MustCompile(`#(-?[0-9]+)\]?!?$`)
+)
+
+// armComment returns what objdump says behind an instruction: the address of
+// what it reads, a number in hexadecimal, or what it is besides its name.
+func armComment(op, args string, addr uint64, word uint32) string {
+	switch word & 0x0fff0fff {
+	case 0x049d0004:
+		return fmt.Sprintf("\t\t@ (ldr%s %s, [sp], #4)", op[len("pop"):], strings.Trim(args, "{}"))
+	case 0x052d0004:
+		return fmt.Sprintf("\t\t@ (str%s %s, [sp, #-4]!)", op[len("push"):], strings.Trim(args, "{}"))
+	}
+	if strings.HasSuffix(args, "[pc]") {
+		return fmt.Sprintf("\t@ %x", uint32(addr)+8)
+	}
+	m := armNumber.FindStringSubmatch(args)
+	if m == nil {
+		return ""
+	}
+	for _, shift := range []string{"lsl ", "lsr ", "asr ", "ror "} {
+		if strings.Contains(args, shift+m[0]) {
+			return ""
+		}
+	}
+	n, err := strconv.ParseInt(m[1], 10, 64)
+	switch group := word >> 25 & 7; {
+	case err != nil:
+		return ""
+	case strings.Contains(args, "[pc, #") && strings.HasSuffix(args, "]"):
+		return fmt.Sprintf("\t@ %x", uint32(int64(addr)+8+n))
+	case (n > 32 || n < -16) && (group == 1 || group == 2 || group == 0 && word&0x400090 == 0x400090 || group == 6 && word>>8&14 == 10):
+		return fmt.Sprintf("\t@ 0x%x", uint32(n))
+	}
+	return ""
 }
 
 // thumb finds where the instructions of Thumb code begin, and no more.
