@@ -4,8 +4,11 @@ import (
 	"debug/elf"
 	"fmt"
 	"maps"
+	"math/rand/v2"
+	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -42,6 +45,11 @@ var placedChains = []string{
 // three threads, all of other periods, so that no two rows are equal in what
 // is printed of them. Those whose chain does not match only are left out.
 func placed(t *testing.T, prog, only string) string {
+	t.Helper()
+	return perftest.File(t, placedText(t, prog, only))
+}
+
+func placedText(t *testing.T, prog, only string) string {
 	t.Helper()
 	f, err := elf.Open(prog)
 	if err != nil {
@@ -92,7 +100,7 @@ feature build_id {
 	build_id pid=-1 id=%x name=%s
 }
 `, 10+n, note[16:], prog)
-	return perftest.File(t, text.String())
+	return text.String()
 }
 
 // A function that was sampled, that called, and that did both, is where perf
@@ -144,5 +152,90 @@ func TestReportPlaced(t *testing.T) {
 				t.Errorf("blocks that differ:\n%s", likeDiff(got, want))
 			}
 		})
+	}
+}
+
+// grouped makes a recording of placedText with a second event, in a group with
+// the first, that has other samples and periods.
+func grouped(t *testing.T, text string) string {
+	t.Helper()
+	var out strings.Builder
+	n := 0
+	for line := range strings.Lines(text) {
+		out.WriteString(line)
+		switch verb, rest, _ := strings.Cut(line, " "); {
+		case verb == "event":
+			out.WriteString("event page-faults:u config=2 sample=+CALLCHAIN\n")
+		case verb == "sample" && n%3 != 0:
+			fmt.Fprintf(&out, "sample ev=1 %s", strings.Replace(rest, "period=", fmt.Sprintf("period=%d", n%7+1), 1))
+			fallthrough
+		case verb == "sample":
+			n++
+		}
+	}
+	out.WriteString("feature group_desc u32:1 str:{anon_group} u32:0 u32:2\n")
+	return perftest.File(t, out.String())
+}
+
+// Flags do together what they do alone: combinations by chance, the same ones
+// each time; PERFARK_COMBINATIONS=N tries N.
+func TestReportCombined(t *testing.T) {
+	perftest.NeedTool(t, "perf")
+	prog := perftest.CC(t, "flags-test", placedSource, "-O1", "-static", "-no-pie", "-Wl,--build-id")
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	text := placedText(t, prog, "")
+	one, two := perftest.File(t, text), grouped(t, text)
+	tries := 40
+	if n, err := strconv.Atoi(os.Getenv("PERFARK_COMBINATIONS")); err == nil {
+		tries = n
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range tries {
+		var args []string
+		// maybe adds one of several flags, in percent of all cases.
+		maybe := func(percent int, flags ...string) bool {
+			if r.IntN(100) >= percent {
+				return false
+			}
+			args = append(args, flags[r.IntN(len(flags))])
+			return true
+		}
+		maybe(50, "--children", "--no-children")
+		if maybe(60, "-s ") {
+			keys := []string{"comm", "dso", "sym", "pid", "cpu", "parent"}
+			r.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+			args[len(args)-1] += strings.Join(keys[:1+r.IntN(3)], ",")
+		}
+		if maybe(60, "-g graph", "-g fractal", "-g flat", "-g folded", "-g none", "-g caller", "-g callee") && args[len(args)-1] != "-g none" {
+			for _, words := range [][]string{{"0", "0.5", "3", "20"}, {"caller", "callee"}, {"function"}, {"percent", "period", "count"}} {
+				if r.IntN(2) == 0 {
+					args[len(args)-1] += "," + words[r.IntN(len(words))]
+				}
+			}
+		}
+		maybe(15, "-G")
+		maybe(20, "--max-stack 1", "--max-stack 2", "--max-stack 3")
+		if maybe(15, "-p middle", "-p main", "-p ^leaf$", "-p nosuch") && !slices.Contains(args, "--hierarchy") {
+			maybe(40, "-x")
+		} else {
+			maybe(15, "--hierarchy")
+		}
+		maybe(20, "--percent-limit 0", "--percent-limit 1", "--percent-limit 5", "--percent-limit 10")
+		maybe(20, "-n", "--show-total-period", "--show-cpu-utilization")
+		maybe(10, "-t ,", "-t ;", "-t |")
+		maybe(10, "-w 8", "-w 6,7", "-w 0,5,20")
+		maybe(10, "-U")
+		maybe(10, "-C 0", "-C 1")
+		maybe(10, "--time 10%-50%", "--time 30%/2", "--time 0%-20%,60%-90%")
+		if !slices.Contains(args, "--hierarchy") {
+			maybe(10, "-F +period", "-F +cpu", "-F +sample")
+		}
+		list := strings.Join(args, " ")
+		t.Run(list, func(t *testing.T) { samePage(t, one, home, list) })
+		maybe(30, "--no-group", "--group-sort-idx 1")
+		list = strings.Join(args, " ")
+		t.Run("group "+list, func(t *testing.T) { samePage(t, two, home, list, "of events 'cpu", "of event 'cpu") })
 	}
 }
