@@ -366,11 +366,7 @@ func (t *Table) makeRows() {
 	b := t.b
 	heads := len(t.ends) - 1
 	chunk := max(heads/(64*b.workers), 1)
-	type part struct {
-		a        *adder
-		from, to int
-	}
-	parts := make([]part, (heads+chunk-1)/chunk)
+	parts := make([]sums, (heads+chunk-1)/chunk)
 	var next atomic.Int64
 	var wg crew.Group
 	for range min(b.workers, len(parts)) {
@@ -382,20 +378,24 @@ func (t *Table) makeRows() {
 					w.rowOf, w.within, w.walk, w.keys = nil, nil, walk{}, nil
 					return
 				}
-				from := len(w.rows)
-				for h := c * chunk; h < min((c+1)*chunk, heads); h++ {
+				w.sums = sums{}
+				to := min((c+1)*chunk, heads)
+				if b.callers { // every row is one of a caller, or a sample's, which counts as one
+					w.reserve(int(t.callerEnds[to] - t.callerEnds[c*chunk]))
+				}
+				for h := c * chunk; h < to; h++ {
 					if t.ends[h] < t.ends[h+1] {
 						w.head(int32(h))
 					}
 				}
-				parts[c] = part{w, from, len(w.rows)}
+				parts[c] = w.sums
 			}
 		})
 	}
 	wg.Wait()
 	n, m := 0, len(t.Totals)
-	for _, c := range parts {
-		n += c.to - c.from
+	for i := range parts {
+		n += len(parts[i].rows)
 	}
 	t.rows, t.self = make([]row, 0, n), make([]Count, 0, n*m)
 	if b.o.Children {
@@ -407,18 +407,14 @@ func (t *Table) makeRows() {
 	if b.depth {
 		t.depths = make([]int32, 0, n)
 	}
-	for _, c := range parts {
-		t.rows = append(t.rows, c.a.rows[c.from:c.to]...)
-		t.self = append(t.self, c.a.self[c.from*m:c.to*m]...)
-		if t.acc != nil {
-			t.acc = append(t.acc, c.a.acc[c.from*m:c.to*m]...)
-		}
-		if t.modes != nil {
-			t.modes = append(t.modes, c.a.modes[c.from*m:c.to*m]...)
-		}
-		if t.depths != nil {
-			t.depths = append(t.depths, c.a.depths[c.from:c.to]...)
-		}
+	for i := range parts {
+		c := &parts[i]
+		t.rows = append(t.rows, c.rows...)
+		t.self = append(t.self, c.self...)
+		t.acc = append(t.acc, c.acc...)
+		t.modes = append(t.modes, c.modes...)
+		t.depths = append(t.depths, c.depths...)
+		*c = sums{}
 	}
 	if part := b.o.Filter.SymbolPart; part != "" {
 		t.keep(func(r *row) bool {
@@ -467,16 +463,21 @@ func (t *Table) keep(f func(r *row) bool) {
 	}
 }
 
-// An adder adds up the samples of heads.
-type adder struct {
-	t      *Table
-	b      *builder
-	m      int // events of the table
+// A sums is the rows of some heads.
+type sums struct {
 	rows   []row
 	self   []Count
 	acc    []Count // with what was called
 	modes  []modes
 	depths []int32 // of the longest chain
+}
+
+// An adder adds up the samples of heads.
+type adder struct {
+	sums
+	t *Table
+	b *builder
+	m int // events of the table
 
 	rowOf  []int32 // row by tail; right only if rows has that tail there
 	from   int     // first row of the head
@@ -489,6 +490,11 @@ func newAdder(t *Table) *adder {
 	a := &adder{t: t, b: t.b, m: len(t.Totals)}
 	a.rowOf = make([]int32, max(a.b.tailSet.len(), 1))
 	return a
+}
+
+// reserve makes room for n rows.
+func (a *adder) reserve(n int) {
+	a.rows, a.self, a.acc = make([]row, 0, n), make([]Count, 0, n*a.m), make([]Count, 0, n*a.m)
 }
 
 // row returns the row of a tail.

@@ -25,6 +25,7 @@ type recalled struct {
 	groupOf   []group
 	locs      []int32
 	logs      [][]byte
+	deepest   int // frames of the longest call chain
 }
 
 // A sampleLog is the part of a recall that a worker writes. Samples of a batch
@@ -44,6 +45,8 @@ type sampleLog struct {
 	period uint64
 	block  []byte // at hand
 	logs   [][]byte
+
+	deepest int // frames of the longest call chain so far
 }
 
 // What a logged sample has in common with the one before, and what is its
@@ -91,6 +94,7 @@ func (g *sampleLog) add(q *frameQueue, locs int) {
 	for i := range q.samples {
 		s := &q.samples[i]
 		flags := 0
+		g.deepest = max(g.deepest, int(s.keep+s.to-s.from))
 		if s.group == g.group {
 			flags |= logGroup
 		}
@@ -170,7 +174,7 @@ func (l *loader) takeRecall(locs [][]int32) {
 	for i, w := range l.workers {
 		b := w.b
 		r.workers = append(r.workers, recalled{
-			b.threads, b.threadPos, b.groups, slices.Clone(b.groupOf), locs[i], b.log.logs,
+			b.threads, b.threadPos, b.groups, slices.Clone(b.groupOf), locs[i], b.log.logs, b.log.deepest,
 		})
 		r.whole = r.whole && w.logged
 		b.log = sampleLog{}
@@ -193,24 +197,26 @@ func (b *builder) again(ctx context.Context, r *recalled, same []int32) error {
 			to[i] = same[loc]
 		}
 	}
+	// Where chains count whole, nobody needs them laid out.
+	straight := b.l.callers && (b.l.depth == 0 || r.deepest <= max(b.l.depth, -b.l.depth))
 	for i, log := range r.logs {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		b.replay(log, to)
+		b.replay(log, to, straight)
 		r.logs[i] = nil
 	}
 	b.last = lastChain{}
 	return nil
 }
 
-// replay adds the samples of a batch.
-func (b *builder) replay(log []byte, to []int32) {
+// replay adds the samples of a batch: straight to the callers, or with their
+// chains laid out.
+func (b *builder) replay(log []byte, to []int32, straight bool) {
 	q := &b.queue
 	width := int(log[0])
 	mask := uint32(1<<(8*width) - 1)
 	s := queued{stack: none}
-	straight := b.l.callers && b.l.depth == 0 // nobody needs chains laid out
 	if straight {
 		b.way.init(b)
 	}
