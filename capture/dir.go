@@ -227,21 +227,24 @@ func pooled(m *archive.Manifest) []string {
 	return sums
 }
 
-// bundleName returns a name for a bundle that begins now.
-func (d *Dir) bundleName(host string, now time.Time) string {
-	base := filepath.Join(d.name, SafeName(host)+"-"+now.UTC().Format(stampLayout))
+// BundleName returns the name of a file in dir for the bundle of a recording of a
+// host that begins now: HOST-TIME.perfark, and if there is one HOST-TIME-2.perfark
+// and so on.
+func BundleName(dir, host string, now time.Time) string {
+	base := filepath.Join(dir, safeName(host)+"-"+now.UTC().Format(stampLayout))
 	name := base + archive.Bundle.Ext()
 	for i := 2; ; i++ {
-		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+		// Where it cannot be told, whoever writes the file finds out why.
+		if _, err := os.Lstat(name); err != nil {
 			return name
 		}
 		name = fmt.Sprintf("%s-%d%s", base, i, archive.Bundle.Ext())
 	}
 }
 
-// SafeName returns the name of a host so that it can be a part of that of a
+// safeName returns the name of a host so that it can be a part of that of a
 // file: letters, digits and ._- alone, not too long.
-func SafeName(host string) string {
+func safeName(host string) string {
 	safe := func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
 			return r

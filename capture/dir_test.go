@@ -150,11 +150,11 @@ func TestSchedule(t *testing.T) {
 
 // Windows of one second have names of their own, with the host made safe.
 func TestNames(t *testing.T) {
-	d := open(t, t.TempDir())
+	dir := t.TempDir()
 	at := time.Date(2026, 3, 4, 5, 6, 7, 8, time.FixedZone("", 3600))
 	var got []string
 	for range 3 {
-		name := d.bundleName("../a b\x1b/ü", at)
+		name := BundleName(dir, "../a b\x1b/ü", at)
 		if err := os.WriteFile(name, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -169,8 +169,12 @@ func TestNames(t *testing.T) {
 			t.Errorf("%q is not known as ours", n)
 		}
 	}
-	if n := SafeName(strings.Repeat("x", 300)); len(n) != 100 {
+	if n := safeName(strings.Repeat("x", 300)); len(n) != 100 {
 		t.Errorf("a name of %d bytes", len(n))
+	}
+	// Where nothing can be told of a name, there is one all the same.
+	if n := BundleName(filepath.Join(dir, got[0]), "a", at); filepath.Base(n) != "a-20260304T040607Z.perfark" {
+		t.Errorf("below a file: %q", n)
 	}
 }
 
@@ -412,6 +416,31 @@ func TestFirstFails(t *testing.T) {
 	}})
 	if err != nil || stats.Complete != 2 || stats.Failed != 1 {
 		t.Errorf("%+v, %v", stats, err)
+	}
+}
+
+// A bundle whose making is stopped or fails when it has its name already keeps
+// what it refers to.
+func TestStoppedLate(t *testing.T) {
+	for _, want := range []error{nil, errors.New("no last word of the disk")} {
+		d := open(t, t.TempDir())
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := d.Run(ctx, Options{Every: time.Hour, Host: "h", Make: func(ctx context.Context, w Window) (Made, error) {
+			made, err := fake(ctx, w, 10, 10, 1)
+			cancel()
+			return made, errors.Join(err, want)
+		}})
+		if list := bundles(t, d.name); err != nil || len(list) != 1 || objects(t, d.name) != 1 {
+			t.Errorf("%v: %v, %q, %d objects", want, err, list, objects(t, d.name))
+		}
+	}
+	d := open(t, t.TempDir())
+	_, err := d.Run(t.Context(), Options{Host: "h", Make: func(ctx context.Context, w Window) (Made, error) {
+		made, err := fake(ctx, w, 10, 10, 1)
+		return made, errors.Join(err, archive.ErrNoRoom)
+	}})
+	if list := bundles(t, d.name); !errors.Is(err, archive.ErrNoRoom) || len(list) != 1 || objects(t, d.name) != 1 {
+		t.Errorf("%v, %q, %d objects", err, list, objects(t, d.name))
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -193,20 +195,24 @@ func (r *runner) window(ctx context.Context) error {
 		}
 	}
 	begun := time.Now()
-	w.Bundle = r.bundleName(r.o.Host, begun)
+	w.Bundle = BundleName(r.name, r.o.Host, begun)
 	cpu := r.o.cpu()
 	made, err := r.o.Make(ctx, w)
 	cost := r.o.cpu() - cpu
 	r.stats.CPU = r.o.cpu()
 	r.tokens -= cost
-	if ctx.Err() != nil {
+	// What has its name is a bundle, even if ctx ended then, or an error came
+	// after: what it refers to stays.
+	if _, lerr := os.Lstat(w.Bundle); err == nil || !errors.Is(lerr, fs.ErrNotExist) {
+		if aerr := r.add(context.WithoutCancel(ctx), w.Bundle, begun); err == nil {
+			err = aerr
+		}
+	}
+	if err != nil && ctx.Err() != nil {
 		r.collect()
 		return nil
 	}
 	r.strain(cost, err)
-	if err == nil {
-		err = r.add(ctx, w.Bundle, begun)
-	}
 	if err != nil {
 		r.stats.Failed++
 		return errors.Join(fmt.Errorf("%s: given up: %w", filepath.Base(w.Bundle), err), r.relieve(err, w.Room))

@@ -153,7 +153,7 @@ func (c *captureCmd) run(ctx context.Context) error {
 	case out == "-" && (c.json || c.keepData):
 		return usagef("-o -: want a file with --json or --keep-data")
 	case out == "":
-		out = freeName("", c.bundleName(time.Now()), archive.Bundle.Ext())
+		out = capture.BundleName("", c.bundleHost(), time.Now())
 	}
 	where := os.TempDir()
 	if out != "-" {
@@ -393,27 +393,6 @@ func (c *captureCmd) bundleHost() string {
 		return "capture"
 	}
 	return hostname()
-}
-
-// bundleName returns the name of a bundle that begins now, without its end.
-func (c *captureCmd) bundleName(now time.Time) string { return bundleNameOf(c.bundleHost(), now) }
-
-// bundleNameOf returns the name of a bundle of a host, without its end, of a
-// recording that begins now.
-func bundleNameOf(host string, now time.Time) string {
-	return capture.SafeName(host) + "-" + now.UTC().Format("20060102T150405Z")
-}
-
-// freeName returns the name of a file that is not there: base with ext, or
-// with a number between them.
-func freeName(dir, base, ext string) string {
-	name := filepath.Join(dir, base+ext)
-	for i := 2; ; i++ {
-		if _, err := os.Lstat(name); err != nil {
-			return name
-		}
-		name = filepath.Join(dir, fmt.Sprintf("%s-%d%s", base, i, ext))
-	}
 }
 
 // A workDir is a directory of this run alone. It is locked, so that those which

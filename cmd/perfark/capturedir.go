@@ -98,7 +98,6 @@ func (c *captureCmd) checkDir(fs *pflag.FlagSet) error {
 // runDir captures into a directory.
 func (c *captureCmd) runDir(ctx context.Context) error {
 	d := &c.unattended
-	var listener interface{ Close() error }
 	metrics := &capture.Metrics{MaxBytes: int64(d.maxBytes), File: d.file}
 	if err := c.prepare(); err != nil {
 		return err
@@ -120,16 +119,13 @@ func (c *captureCmd) runDir(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("--metrics-listen: %w", err)
 		}
-		listener = l
+		defer l.Close()
 		c.note("metrics are at http://%s/metrics", l.Addr())
 		g.Go(func() {
 			if err := metrics.Serve(ctx, l); err != nil {
 				cancel(fmt.Errorf("--metrics-listen: %w", err))
 			}
 		})
-	}
-	if listener != nil {
-		defer listener.Close()
 	}
 	c.limit()
 	said := false

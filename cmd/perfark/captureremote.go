@@ -109,7 +109,7 @@ func (c *captureCmd) runRemote(ctx context.Context, cmd *cobra.Command) error {
 	case name == "-":
 		return c.remoteToStdout(ctx, args)
 	case name == "":
-		name = freeName("", bundleNameOf(host, time.Now()), archive.Bundle.Ext())
+		name = capture.BundleName("", host, time.Now())
 	}
 	var left, lost error // how the capture ended, with a bundle and without
 	err = archive.Create(context.WithoutCancel(ctx), name, keepTemp, func(f *os.File) error {
