@@ -125,12 +125,20 @@ type Listing struct {
 func (l *Listing) place(x *Line) uint64 { return x.Addr - l.Lines[0].Addr + l.Func.Start }
 
 // count gives each instruction the samples from its first byte to its last.
-func (l *Listing) count(events int) {
+// Those behind the bytes that are shown are given to none; it returns how many
+// there are.
+func (l *Listing) count(events int, shown uint64) (rest uint64) {
 	all := make([]Count, events*len(l.Lines))
 	for i := range l.Lines {
 		l.Lines[i].Counts = all[i*events : (i+1)*events : (i+1)*events]
 	}
 	for addr, counts := range l.at {
+		if addr-l.Func.Start >= shown {
+			for _, c := range counts {
+				rest += c.Samples
+			}
+			continue
+		}
 		link := addr - l.Func.Start + l.Lines[0].Addr
 		i, found := slices.BinarySearchFunc(l.Lines, link, func(x Line, at uint64) int { return cmp.Compare(x.Addr, at) })
 		if !found {
@@ -143,4 +151,5 @@ func (l *Listing) count(events int) {
 			l.Lines[i].Counts[e].add(counts[e])
 		}
 	}
+	return rest
 }

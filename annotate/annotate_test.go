@@ -118,6 +118,17 @@ func TestSourceWalk(t *testing.T) {
 	}
 }
 
+// Samples behind the code that is shown are not those of its last instruction.
+func TestCount(t *testing.T) {
+	l := &Listing{
+		Function: &Function{Func: profile.Function{Start: 0x10, End: 0x100}, at: map[uint64][]Count{0x10: {{1, 1}}, 0x13: {{2, 2}}, 0x14: {{4, 4}}, 0x80: {{8, 8}}}},
+		Lines:    []Line{{Addr: 0x1010, Bytes: make([]byte, 2)}, {Addr: 0x1012, Bytes: make([]byte, 2)}},
+	}
+	if rest := l.count(1, 4); rest != 12 || l.Lines[0].Counts[0].Samples != 1 || l.Lines[1].Counts[0].Samples != 2 {
+		t.Errorf("%d samples in the rest, %+v", rest, l.Lines)
+	}
+}
+
 // Arrows at calls, at jumps out of the function and at those that nobody knows
 // the target of; operations that do nothing are "nop", as perf has it.
 func TestWriteText(t *testing.T) {

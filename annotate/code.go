@@ -24,6 +24,9 @@ type Options struct {
 const (
 	defaultLimit = 16 << 20
 
+	// maxLines is how many instructions of a function are shown.
+	maxLines = 1 << 20
+
 	// batch is how many instructions have their lines looked up at a time.
 	batch = 32 << 10
 )
@@ -117,11 +120,7 @@ func (c *Code) read(ctx context.Context, fn *Function) (*Listing, error) {
 	if size == 0 {
 		return nil, &symbol.TextError{Object: c.p.Objects[c.object].Path, Reason: symbol.NoSize, Detail: text.Origin}
 	}
-	if size > limit {
-		l.Notices = append(l.Notices, fmt.Sprintf("only the first %d of %d bytes are shown", limit, size))
-		size = limit
-	}
-	code := make([]byte, size)
+	code := make([]byte, min(size, limit))
 	n, err := text.Read(fn.Func.Start, code)
 	if err != nil {
 		return nil, err
@@ -149,12 +148,17 @@ func (c *Code) read(ctx context.Context, fn *Function) (*Listing, error) {
 			return nil, err
 		}
 	}
-	for at := 0; at < len(code) && d != nil; {
+	for at := 0; at < len(code) && d != nil && len(l.Lines) < maxLines; {
 		in := d.Decode(code[at:], start+uint64(at))
 		l.Lines = append(l.Lines, Line{Addr: start + uint64(at), Inst: in, Bytes: code[at : at+in.Len]})
 		at += in.Len
 	}
-	l.count(len(c.p.Events))
+	l.Lines = l.Lines[:min(len(l.Lines), maxLines)]
+	last := &l.Lines[len(l.Lines)-1]
+	shown := last.Addr + uint64(len(last.Bytes)) - start
+	if rest := l.count(len(c.p.Events), shown); shown < size && (uint64(len(code)) == limit || len(l.Lines) == maxLines) {
+		l.Notices = append(l.Notices, fmt.Sprintf("%s: only the first %d of %d bytes are shown: %d samples are in the rest", l.Func.Name, shown, size, rest))
+	}
 	if text.Padded {
 		l.trim()
 	}
