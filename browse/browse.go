@@ -59,6 +59,7 @@ type Options struct {
 	// key wants it, or only the process, if it was sent for with Stopped. It is
 	// called when the terminal is as it was before Run. nil: there is no key.
 	Stop      func(by Stopper)
+	CanStop   func() bool      // whether there is who continues it; nil: there is
 	Stopped   <-chan os.Signal // that ask to stop
 	Continued <-chan os.Signal // that say that the process was stopped and goes on
 
@@ -257,11 +258,12 @@ func (j *jobs) ended() bool {
 // A program is a Model that tea can run: it sees to it that a panic does not
 // leave the terminal in a state, and in the plain mode writes what changed.
 type program struct {
-	m     *Model
-	panic *Panic
-	plain io.Writer
-	said  string
-	raw   func(on bool) // has keys come one by one, or not
+	m       *Model
+	panic   *Panic
+	plain   io.Writer
+	said    string
+	stopped atomic.Bool   // by us: who continues it need not be said
+	raw     func(on bool) // has keys come one by one, or not
 }
 
 func (p *program) Init() tea.Cmd {
@@ -294,6 +296,8 @@ func (p *program) Update(msg tea.Msg) (_ tea.Model, cmd tea.Cmd) {
 			p.raw(true)
 		}
 		p.said = ""
+		p.say()
+		return p, tea.ClearScreen // all is drawn anew
 	}
 	cmd = p.m.Update(msg)
 	p.say()
@@ -309,10 +313,15 @@ type (
 
 // stop stops the process.
 func (p *program) stop(by Stopper) tea.Cmd {
-	if p.m.o.Stop == nil {
+	if p.m.o.Stop == nil || p.m.o.CanStop != nil && !p.m.o.CanStop() {
+		p.m.message = "nobody could continue what is stopped here"
+		p.say()
 		return nil
 	}
-	return p.pause(func() { p.m.o.Stop(by) })
+	return p.pause(func() {
+		p.stopped.Store(true)
+		p.m.o.Stop(by)
+	})
 }
 
 // pause gives the terminal back while f runs.
@@ -418,7 +427,9 @@ func Run(ctx context.Context, o Options) error {
 			case <-o.Stopped:
 				screen.Send(stopMsg{})
 			case <-o.Continued:
-				screen.Send(continuedMsg{})
+				if !p.stopped.Swap(false) { // else pause comes to its end
+					screen.Send(continuedMsg{})
+				}
 			case <-ctx.Done():
 				return
 			}

@@ -115,7 +115,7 @@ func (a *app) runBrowser(ctx context.Context, in, out *os.File, notes *collector
 	defer signal.Stop(continued)
 	defer signal.Stop(stopped)
 	o.Stopped, o.Continued = stopped, continued
-	o.Stop = stop
+	o.Stop, o.CanStop = stop, hasShell
 	defer keepScreen(in, out)()
 	err := browse.Run(ctx, o)
 	io.WriteString(a.stderr, strings.Join(append(notes.lines(), ""), "\n"))
@@ -129,9 +129,6 @@ func (a *app) runBrowser(ctx context.Context, in, out *os.File, notes *collector
 // returns when it is continued. SIGSTOP does it, as Go has no way back to what
 // SIGTSTP does by itself.
 func stop(by browse.Stopper) {
-	if !hasShell() {
-		return
-	}
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)

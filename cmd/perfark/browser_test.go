@@ -166,6 +166,31 @@ func TestBrowserTerminals(t *testing.T) {
 	x.until("status=0")
 }
 
+// What perf browses is browsed; what it prints can be, as pages before the
+// table; and samples are there one by one.
+func TestBrowserPages(t *testing.T) {
+	x := newTmux(t, 80, 24, "", "report --no-index --hierarchy -g folded")
+	x.until("Command / Shared Object / Symbol")
+	x.press("+", "Down", "+", "Down", "+")
+	x.until("_start;run;collatz")
+	x.press("r", "Enter")
+	x.until("line 1 of ")
+	if s := x.run("capture-pane", "-p"); !strings.Contains(s, "samples of function collatz") || !strings.Contains(s, "collatz+0x") {
+		t.Errorf("%s", s)
+	}
+	x.press("Q")
+	x.until("status=0")
+
+	x = newTmux(t, 80, 24, "", "report --no-index --tui --header -T")
+	x.until("the header of perf.data")
+	x.press("q")
+	x.until("what threads counted")
+	x.press("q")
+	x.until("row 1 of")
+	x.press("q")
+	x.until("status=0")
+}
+
 // Text where text is wanted.
 func TestBrowserNot(t *testing.T) {
 	for _, args := range []string{"report --stdio", "report -q", "report --header-only", "report --stats", "annotate --stdio", "report -i perf.data | cat"} {
@@ -255,7 +280,7 @@ func TestBrowserSignals(t *testing.T) {
 // browser is where it was. Where there is no shell nothing stops.
 func TestBrowserStop(t *testing.T) {
 	perftest.NeedTool(t, "bash")
-	x := newTmux(t, 80, 24, "PS1='$ ' exec bash --norc -i #", "")
+	x := newTmux(t, 80, 24, "HISTFILE= PS1='$ ' exec bash --norc -i #", "")
 	x.until("$")
 	x.press("perfark report --no-index", "Enter")
 	x.until("row 1 of")
@@ -275,7 +300,9 @@ func TestBrowserStop(t *testing.T) {
 
 	x = newTmux(t, 80, 24, "", "report --no-index")
 	x.until("row 1 of")
-	x.press("C-z", "Down")
+	x.press("C-z")
+	x.until("nobody could continue")
+	x.press("Down")
 	x.until("row 2 of")
 	x.press("q")
 	x.until("status=0")
