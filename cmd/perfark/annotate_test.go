@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"debug/elf"
 	"encoding/hex"
 	"encoding/json"
@@ -581,9 +582,11 @@ fn main() {
 		tool, file, source string
 		args               []string
 		symbol, text       string
+		label              string // "": that of the symbol
 	}{
-		{"go", "work.go", goSource, []string{"build", "-o", "work", "work.go"}, "main.work", "t += i * i % 7"},
-		{"rustc", "work.rs", rustSource, []string{"-O", "-g", "-o", "work", "work.rs"}, "work::work", "t = t.wrapping_add(i * i % 7);"},
+		{"go", "work.go", goSource, []string{"build", "-o", "work", "work.go"}, "main.work", "t += i * i % 7", ""},
+		{"g++", "shop.cc", strings.Replace(annotateCXX, "i < 40;", "i < 300;", 1), []string{"-O2", "-g", "-o", "work", "shop.cc"}, "shop::mix<3>", "x = x * 2862933555777941757L + N;", "<long shop::mix<3>(std::vector<long, std::allocator<long> >&)>:"},
+		{"rustc", "work.rs", rustSource, []string{"-O", "-g", "-o", "work", "work.rs"}, "work::work", "t = t.wrapping_add(i * i % 7);", ""},
 	} {
 		t.Run(tt.tool, func(t *testing.T) {
 			tool := perftest.NeedTool(t, tt.tool)
@@ -607,7 +610,7 @@ fn main() {
 			t.Setenv("PATH", "/nonexistent")
 			t.Setenv("HOME", t.TempDir())
 			code, out, errs := runArgs(t, "", "annotate", "-i", bundle, "-s", tt.symbol)
-			if code != 0 || !strings.Contains(out, tt.text) || !strings.Contains(out, "<"+tt.symbol+">:") {
+			if code != 0 || !strings.Contains(out, tt.text) || !strings.Contains(out, cmp.Or(tt.label, "<"+tt.symbol+">:")) {
 				t.Errorf("exit status %d: %s\n%s", code, errs, out)
 			}
 		})
@@ -654,9 +657,13 @@ func TestAnnotateSourceSum(t *testing.T) {
 		if err := os.Chtimes(src, at, at); err != nil {
 			t.Fatal(err)
 		}
-		code, out, errs := runArgs(t, "", "annotate", "--no-index", "-i", data, "-s", "leaf")
-		if shown := strings.Contains(out, "s += square(i);"); code != 0 || shown != tt.shown {
-			t.Errorf("%v: exit status %d, source text %v, want %v: %s", tt.when, code, shown, tt.shown, errs)
+		for _, flags := range [][]string{nil, {"--source-dir", dir}, {"--prefix-map", dir + "=" + dir}, {"--prefix", "/"}} {
+			args := append([]string{"annotate", "--no-index", "-i", data, "-s", "leaf"}, flags...)
+			code, out, errs := runArgs(t, "", args...)
+			shown := strings.Contains(out, "s += square(i);")
+			if code != 0 || shown != tt.shown || !shown && !strings.Contains(errs, "changed") {
+				t.Errorf("%q, %v: exit status %d, source text %v, want %v: %s", flags, tt.when, code, shown, tt.shown, errs)
+			}
 		}
 	}
 }
