@@ -195,10 +195,14 @@ type printer struct {
 	columns []Key
 	width   []int // per column
 	user    []bool
+	narrow  bool // there are PageOptions.Widths: none is for addresses
 }
 
 func newPrinter(t *Table, o PageOptions, w *bufio.Writer) *printer {
-	p := &printer{t: t, b: t.b, o: o, w: w, columns: t.visible()}
+	p := &printer{t: t, b: t.b, o: o, w: w, columns: t.visible(), narrow: len(o.Widths) > 0}
+	if t.tiered() {
+		p.o.Widths = nil // as perf, whose levels have one width
+	}
 	p.widths()
 	return p
 }
@@ -219,8 +223,8 @@ func (p *printer) widths() {
 			p.width[c], p.user[c] = p.o.Widths[c], true
 			if k.counts() {
 				p.width[c] = max(p.width[c], len(p.t.heading(k)))
-				if m := len(p.t.Totals); m > 1 {
-					p.width[c] = max(p.width[c], 8*m)
+				if len(p.t.Totals) > 1 {
+					p.width[c] = max(p.width[c], p.minWidth(k))
 				}
 			}
 			continue
@@ -235,7 +239,7 @@ func (p *printer) widths() {
 	for i := 0; i < len(p.t.rows) && dso >= 0 && !bare; i++ {
 		bare = p.b.s.funcIndex(p.t.rows[i].place) == profile.None // without a column of symbols, too
 	}
-	if bare && dso >= 0 && p.o.Separator == "" && len(p.o.Widths) == 0 && p.b.o.Filter.DSOs == nil {
+	if bare && dso >= 0 && p.o.Separator == "" && !p.narrow && p.b.o.Filter.DSOs == nil {
 		p.width[dso] = max(p.width[dso], unresolvedWidth)
 	}
 }
