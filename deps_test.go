@@ -21,7 +21,7 @@ var ranks = map[string]int{
 	"report": 2, "index": 2, "disasm": 2, "unwind": 2, "record": 2, "redact": 2,
 	"session": 3, "symbol": 3, "archive": 3, "doctor": 3, "annotate": 3,
 	"capture": 4, "browse": 4,
-	"cmd/perfark": 5, "bench": 5, "bench/symbolize": 5, "demo/workload": 5,
+	"cmd/perfark": 5, "bench": 5, "bench/agree": 5, "bench/symbolize": 5, "demo/workload": 5,
 }
 
 // forbidden are packages that inputs from outside must not reach: the Go
