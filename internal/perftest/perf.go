@@ -55,7 +55,7 @@ func PerfIn(t testing.TB, dir, home string, stdin []byte, args ...string) Result
 	return Run(t, dir, Env(home), stdin, "perf", args...)
 }
 
-// Run runs a program for at most a minute. env nil means the test's own
+// Run runs a program for at most three minutes. env nil means the test's own
 // environment. A program that cannot be started fails the test; one that
 // ends with an exit status does not. While it records with perf, or asks the
 // kernel for Build IDs, it holds the lock that [Shared] and [Exclusive] are
@@ -63,7 +63,7 @@ func PerfIn(t testing.TB, dir, home string, stdin []byte, args ...string) Result
 func Run(t testing.TB, dir string, env []string, stdin []byte, name string, args ...string) Result {
 	t.Helper()
 	defer lockRecording(t, name, args)()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, env
