@@ -574,8 +574,10 @@ template <int N> __attribute__((noinline)) long mix(std::vector<long> &v) {
 int main() {
 	std::vector<long> v(20000);
 	long sum = 0;
-	for (int i = 0; i < 12000; i++)
+	for (int i = 0; i < 12000; i++) {
+		v[i] = sum; // else once would do
 		sum += shop::mix<3>(v);
+	}
 	printf("%ld\n", sum);
 	return 0;
 }
