@@ -277,7 +277,7 @@ type encoding struct {
 
 func encodingOf(code []byte, bits int) encoding {
 	i := 0
-	for i < len(code) && prefixNames[code[i]] != "" {
+	for i < len(code) && isPrefix(code[i]) {
 		i++
 	}
 	e := encoding{prefixes: code[:i], rest: code[i:], bits: bits}
@@ -285,6 +285,15 @@ func encodingOf(code []byte, bits int) encoding {
 		e.rex, e.rest = e.rest[0], e.rest[1:]
 	}
 	return e
+}
+
+// isPrefix reports whether a byte is one of prefixNames.
+func isPrefix(c byte) bool {
+	switch c {
+	case 0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x66, 0x67, 0xf0, 0xf2, 0xf3:
+		return true
+	}
+	return false
 }
 
 // op returns the first byte of the operation; 0 if there is none.
@@ -317,7 +326,14 @@ func (e encoding) branch() bool {
 func (e encoding) modRM() (byte, bool) {
 	op, rest, has := e.op(), e.rest, false
 	if e.vector() && (e.bits == 64 || len(rest) > 1 && rest[1] >= 0xc0) {
-		if at := map[byte]int{0xc5: 3, 0xc4: 4, 0x62: 5}[op]; at < len(rest) {
+		at := 3
+		switch op {
+		case 0xc4:
+			at = 4
+		case 0x62:
+			at = 5
+		}
+		if at < len(rest) {
 			return rest[at], true
 		}
 		return 0, false
@@ -331,7 +347,11 @@ func (e encoding) modRM() (byte, bool) {
 		case op == 0x38 || op == 0x3a:
 			rest, has = rest[1:], true
 		default:
-			has = op&0xf0 != 0x80 && op&0xf0 != 0x30 && (op < 0xc8 || op > 0xcf) && !bytes.Contains([]byte{5, 6, 7, 8, 9, 0xb, 0xe, 0x77, 0xa0, 0xa1, 0xa2, 0xa8, 0xa9, 0xaa}, []byte{op})
+			switch op {
+			case 5, 6, 7, 8, 9, 0xb, 0xe, 0x77, 0xa0, 0xa1, 0xa2, 0xa8, 0xa9, 0xaa:
+			default:
+				has = op&0xf0 != 0x80 && op&0xf0 != 0x30 && (op < 0xc8 || op > 0xcf)
+			}
 		}
 	}
 	if !has || len(rest) < 2 {
@@ -345,29 +365,71 @@ func (e encoding) modRM() (byte, bool) {
 func (e encoding) usesREX(bit byte) bool {
 	modrm, ok := e.modRM()
 	op := e.op()
+	register := modrm>>6 == 3
 	switch bit {
 	case 1: // B
-		return ok && modrm>>6 != 3 || !ok && (op >= 0x50 && op < 0x60 || op >= 0xb0 && op < 0xc0) || ok && e.plain()
+		return ok && !register || !ok && (op >= 0x50 && op < 0x60 || op >= 0xb0 && op < 0xc0) || ok && (e.plain() || e.bytewise() || e.packed())
 	case 2: // X
-		return ok && modrm>>6 != 3 && modrm&7 == 4
+		return ok && !register && modrm&7 == 4
 	case 4: // R
-		return ok && e.plain() && op != 0x81 && op != 0x83 && op != 0xc7 && op != 0xf7
+		if op == 0x84 || op == 0x86 || op == 0x88 || op == 0x8a || ok && e.packed() {
+			return true
+		}
+		return ok && e.plain() && op != 0x81 && op != 0x83 && op != 0xc1 && op != 0xc7 && op != 0xd1 && op != 0xd3 && op != 0xf7
 	}
-	return op >= 0xb8 && op < 0xc0 || ok && e.plain() // W
+	return op >= 0xb8 && op < 0xc0 || op < 0x40 && op&7 == 5 || op == 0x98 || op == 0x99 || op == 0xa9 || op == 0xa5 || op == 0xab || ok && e.plain() // W
 }
 
 // plain reports whether the operation is one of the common ones with general
 // registers that are not bytes.
 func (e encoding) plain() bool {
 	switch op := e.op(); op {
-	case 0x63, 0x69, 0x6b, 0x81, 0x83, 0x85, 0x87, 0x89, 0x8b, 0x8d, 0xc7, 0xf7:
+	case 0x63, 0x69, 0x6b, 0x81, 0x83, 0x85, 0x87, 0x89, 0x8b, 0x8d, 0xc1, 0xc7, 0xd1, 0xd3, 0xf7:
 		return true
 	case 0x0f:
 		op := e.rest[1:]
-		return len(op) > 0 && (op[0]&0xf0 == 0x40 || op[0] == 0xaf || op[0] == 0xb6 || op[0] == 0xb7 || op[0] == 0xbe || op[0] == 0xbf)
+		return len(op) > 0 && (op[0]&0xf0 == 0x40 || op[0] == 0xaf || op[0] == 0xb1 || op[0] == 0xb6 || op[0] == 0xb7 || op[0] == 0xbc || op[0] == 0xbd || op[0] == 0xbe || op[0] == 0xbf)
 	default:
 		return op < 0x40 && (op&7 == 1 || op&7 == 3)
 	}
+}
+
+// bytewise reports whether the operation is one of the common ones with
+// registers that are bytes.
+func (e encoding) bytewise() bool {
+	switch e.op() {
+	case 0x80, 0x84, 0x86, 0x88, 0x8a, 0xc0, 0xc6, 0xf6, 0xfe:
+		return true
+	case 0x0f:
+		return len(e.rest) > 1 && e.rest[1]&0xf0 == 0x90
+	}
+	return e.op() < 0x40 && e.op()&5 == 0
+}
+
+// packed reports whether the operation is one of the common ones with two
+// vector registers.
+func (e encoding) packed() bool {
+	if e.op() != 0x0f || len(e.rest) < 2 {
+		return false
+	}
+	switch op := e.rest[1]; {
+	case op == 0x10 || op == 0x11 || op == 0x28 || op == 0x29 || op == 0x2e || op == 0x2f || op == 0x51 || op >= 0x54 && op <= 0x5f:
+		return true
+	case op >= 0x60 && op <= 0x76 && op != 0x6e && (op < 0x71 || op > 0x73), op == 0x7f, op >= 0xd1 && op != 0xd6 && op != 0xd7 && op != 0xf0 && op != 0xf7:
+		return bytes.IndexByte(e.prefixes, 0x66) >= 0 || (op == 0x6f || op == 0x7f || op == 0x70) && len(e.prefixes) > 0 && e.prefixes[len(e.prefixes)-1]|1 == 0xf3
+	}
+	return false
+}
+
+// chooses reports whether a REX prefix without bits is known to choose one of
+// the registers that are bytes.
+func (e encoding) chooses() bool {
+	modrm, ok := e.modRM()
+	if !ok || !e.bytewise() && !(e.op() == 0x0f && (e.rest[1] == 0xb6 || e.rest[1] == 0xbe)) {
+		return false
+	}
+	reg := e.op() < 0x40 || e.op() == 0x84 || e.op() == 0x86 || e.op() == 0x88 || e.op() == 0x8a
+	return modrm>>6 == 3 && modrm&4 != 0 || reg && modrm>>3&4 != 0
 }
 
 // sizeless reports whether an operation has no operand whose size a prefix

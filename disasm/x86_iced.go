@@ -95,7 +95,7 @@ func (x *x86) text(s string) int32 {
 
 func (x *x86) decode(code []byte, addr uint64) Inst {
 	e := encodingOf(code[:min(len(code), icedWindow)], x.bits)
-	if e.rex != 0 && len(e.rest) > 0 && (isREX(e.rest[0]) || e.rest[0] == 0x9b || prefixNames[e.rest[0]] != "") {
+	if e.rex != 0 && len(e.rest) > 0 && (isREX(e.rest[0]) || e.rest[0] == 0x9b || isPrefix(e.rest[0])) {
 		return Inst{Len: len(e.prefixes) + 1, Text: strings.TrimSuffix(e.names(), " ")} // without effect, as something comes between it and the operation
 	}
 	if e.badStack() {
@@ -219,6 +219,9 @@ func (x *x86) idleREX(code []byte, addr uint64, text string) string {
 	}
 	at := len(e.prefixes)
 	if e.rex == 0x40 {
+		if e.chooses() {
+			return ""
+		}
 		without := append(bytes.Clone(code[:at]), code[at+1:]...)
 		if x.read(without, addr+1) == len(without) && x.formatted() == text {
 			return rexName(e.rex) + " "
