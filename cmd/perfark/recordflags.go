@@ -179,7 +179,7 @@ var refusedFlags = []struct{ name, short, why string }{
 	{"snapshot", "S", "hardware traces are not recorded"},
 	{"aux-sample", "", "hardware traces are not recorded"},
 	{"off-cpu", "", "it takes a BPF program, which perfark has none of; -e sched:sched_switch -g records where threads leave the processor"},
-	{"kcore", "", "the running kernel is not copied; perfark archive packs its symbols, and with --vmlinux its file"},
+	{"kcore", "", "the running kernel is not copied; perfark archive packs its symbols, with --vmlinux its file, and with --kcore its code"},
 	{"threads", "", "one thread reads all buffers; where that is not enough, a larger -m is what helps"},
 	{"clang-path", "", "BPF programs are not compiled"},
 	{"clang-opt", "", "BPF programs are not compiled"},
