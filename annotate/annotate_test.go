@@ -138,6 +138,7 @@ func TestWriteText(t *testing.T) {
 		Lines: []Line{
 			{Addr: 0x10, Text: "jmp\t*%rax", Inst: disasm.Inst{Kind: disasm.Jump}},
 			{Addr: 0x12, Text: "jmp\t40 <g>", Inst: disasm.Inst{Kind: disasm.Jump, HasTarget: true, Target: 0x40}},
+			{Addr: 0x13, Text: "jmp\t*0x8(%rip)        # 40 <d>", Inst: disasm.Inst{Kind: disasm.Jump, HasData: true, Data: 0x40}},
 			{Addr: 0x14, Text: "nopw\t0x0(%rax)"},
 			{Addr: 0x16, Text: "jne\t10 <f>", Inst: disasm.Inst{Kind: disasm.Branch, HasTarget: true, Target: 0x10}},
 			{Addr: 0x18, Text: "ret", Inst: disasm.Inst{Kind: disasm.Return}},
@@ -146,7 +147,7 @@ func TestWriteText(t *testing.T) {
 	for i := range l.Lines {
 		l.Lines[i].Counts = make([]Count, 1)
 	}
-	l.Lines[4].Counts[0] = Count{1, 1}
+	l.Lines[5].Counts[0] = Count{1, 1}
 	var b strings.Builder
 	o := PageOptions{Events: []profile.Event{{Name: "e"}}, Columns: []int32{0}, Object: &profile.Object{Path: "/x"}, Machine: objfile.MachineX86_64, Lines: true}
 	if err := WriteText(&b, l, "head", o); err != nil {
@@ -172,6 +173,7 @@ Percent
             main::{lambda}::operator()():
          0: → jmp  *%rax
             → jmp  g
+            → jmp  *0x8(%rip)        # 40 <d>
               nop
             ↑ jne  0
 100.00      ← ret`

@@ -54,7 +54,7 @@ func (s *Short) Text(x *Line) string {
 			before := args[:i]
 			args = before[:strings.LastIndexAny(before, ", ")+1] + args[i+2:j]
 		}
-	case x.Inst.HasData:
+	case x.Inst.HasData && x.Inst.Kind == disasm.Plain: // as perf, which leaves calls and jumps by way of memory as they are
 		args = dataName(args)
 	}
 	return s.join(op, args)
