@@ -115,7 +115,7 @@ func (b *Builder) string(s string) uint32 {
 		if b.stringIndex == nil {
 			b.stringIndex = map[string]uint32{}
 		}
-		at = uint32(min(b.strings.Len(), math.MaxUint32))
+		at = uint32(min(uint64(b.strings.Len()), math.MaxUint32))
 		b.strings.Write(binary.AppendUvarint(b.strings.AvailableBuffer(), uint64(len(s))))
 		b.strings.WriteString(s)
 		b.stringIndex[s] = at

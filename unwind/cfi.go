@@ -147,7 +147,7 @@ func (m *Module) index(n int) error {
 		if !ok || size == 0 || start+size < start {
 			continue
 		}
-		if off > 1<<32-1 {
+		if uint64(off) > 1<<32-1 {
 			break
 		}
 		if len(m.entries)&1023 == 0 {
