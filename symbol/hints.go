@@ -19,6 +19,8 @@ func (r Reason) textHint(object string) string {
 		return "perfark buildid-cache -a vmlinux, which is in the debug package of this kernel; or, as root and in the boot of the recording, perfark buildid-cache -k /proc/kcore"
 	case NoBPFCode:
 		return "record as root, and without --no-bpf-event"
+	case LeftOut:
+		return "perfark archive without --slim keeps all code; a whole copy of " + object + " in the buildid cache or --symfs is taken first"
 	case NoJITCode, NoJITDump:
 		return "have the runtime write a jitdump file, and record with perf record -k mono"
 	}

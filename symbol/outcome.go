@@ -47,6 +47,7 @@ const (
 	NoJITCode Reason = "no code bytes were recorded for it: code made at run time, known by a perf map alone"
 	NoSize    Reason = "no code bytes: the function has no size"
 	NoBPFCode Reason = "no code bytes were recorded for it: a BPF program"
+	LeftOut   Reason = "its code was left out of a slim copy, which was made for another recording"
 
 	// Why there are no lines and no inlined functions.
 	NoDebugInfo Reason = "no debug information"

@@ -1,6 +1,7 @@
 package symbol
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,9 +22,9 @@ type Text struct {
 	Big        bool   // the most significant byte comes first
 	Origin     string
 	Unverified bool // nothing but its path ties the file to the recording
-	Slim       bool // code of functions without samples is not there
 	Padded     bool // functions end where the next one begins: the last instructions may be padding
 
+	slim string // path of the object, if the file is a slim copy of it
 	code io.ReaderAt
 	off  func(addr uint64) (off, size uint64, ok bool) // place in code, and how much follows
 	link func(addr uint64) (uint64, bool)
@@ -120,8 +121,11 @@ func (r *resolver) fileText(ctx context.Context, obj *profile.Object) (*Text, er
 		return nil, err
 	}
 	t := &Text{
-		Machine: f.Machine(), Bits: f.Class(), Flags: f.Flags(), Big: f.Big(), Origin: sf.Origin, Unverified: sf.Unverified, Slim: f.IsSlim(),
+		Machine: f.Machine(), Bits: f.Class(), Flags: f.Flags(), Big: f.Big(), Origin: sf.Origin, Unverified: sf.Unverified,
 		code: sf, done: func() { closeFile(sf) },
+	}
+	if f.IsSlim() {
+		t.slim = obj.Path
 	}
 	t.name = func(addr uint64) string {
 		off, _, ok := t.off(addr)
@@ -200,7 +204,7 @@ func (r *resolver) label(ctx context.Context, t *Text, f *objfile.File, obj *pro
 		if k.ID == "" {
 			k.ID = f.BuildID()
 		}
-		if debug, df, err := r.openDebug(ctx, k, f, decode.NewBudget(r.o.Limits)); hasDebug(k, f) && err == nil {
+		if debug, df, err := r.openDebug(ctx, k, f, decode.NewBudget(r.o.Limits)); err == nil {
 			if t.labels, err = debug.SymbolsWith(f, o); err == nil {
 				done := t.done
 				t.done = func() { closeFile(df); done() }
@@ -372,7 +376,8 @@ func (t *Text) moduleText(f *objfile.File, start uint64) {
 }
 
 // Read reads the code at an address, in the space of Location.Addr. It returns
-// less than buf holds where the code ends; none if there is none.
+// less than buf holds where the code ends; none if there is none. The error of
+// code that a slim copy lacks is a *TextError.
 func (t *Text) Read(addr uint64, buf []byte) (int, error) {
 	off, size, ok := t.off(addr)
 	if !ok {
@@ -382,7 +387,29 @@ func (t *Text) Read(addr uint64, buf []byte) (int, error) {
 	if err == io.EOF {
 		err = nil
 	}
+	if t.slim != "" && leftOut(off, buf[:n]) {
+		return 0, &TextError{Object: t.slim, Reason: LeftOut, Detail: t.Origin, Hint: LeftOut.textHint(t.slim)}
+	}
 	return n, err
+}
+
+// leftOut reports whether a slim copy lacks a part of the code at off: it was
+// made for another recording. Code is kept in pieces of 64 bytes, and zeros
+// stand for the others. An end of a function that is shorter may be zeros by
+// itself.
+func leftOut(off uint64, code []byte) bool {
+	const piece, few = 64, 16
+	if len(code) > 0 && len(bytes.Trim(code, "\x00")) == 0 {
+		return true
+	}
+	for len(code) > 0 {
+		n := min(piece-off%piece, uint64(len(code)))
+		if n >= few && len(bytes.Trim(code[:n], "\x00")) == 0 {
+			return true
+		}
+		off, code = off+n, code[n:]
+	}
+	return false
 }
 
 // Address returns the address that a place has in the file as it was linked,

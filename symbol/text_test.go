@@ -89,6 +89,47 @@ func TestTextFile(t *testing.T) {
 	}
 }
 
+// TestTextSlim: code that a slim copy was made without is not there, rather than
+// zeros; what it was made with is.
+func TestTextSlim(t *testing.T) {
+	const source = `
+__attribute__((noinline, aligned(65536))) long kept(long n) { long s = 0; while (n--) s += n * n ^ s >> 3; return s; }
+__attribute__((noinline, aligned(65536))) long other(long n) { long s = 0; while (n--) s -= n * n ^ s >> 5; return s; }
+__attribute__((noinline, aligned(65536))) long tiny(void) { return 0; }
+int main(int c, char **v) { (void)v; return kept(c) + other(c) + tiny(); }
+`
+	b := read(t, perftest.CC(t, "apart", source, "-O1", "-Wl,--build-id=uuid"))
+	f, err := objfile.Open(bytes.NewReader(b), int64(len(b)), "apart", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab, err := f.Symbols(objfile.SymbolOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, _ := tab.Address("kept")
+	z, err := f.Slim(objfile.SlimOptions{Code: []objfile.Span{{Start: int64(kept), End: int64(kept + 64)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slim := make([]byte, len(b))
+	if _, err := z.ReadAt(bytes.NewReader(b), int64(len(b)), slim, 0); err != nil {
+		t.Fatal(err)
+	}
+	x := openText(t, one(profile.Object{Path: "/bin/apart", BuildID: f.BuildID()}, kept), &fake{files: map[store.Key][]byte{{ID: f.BuildID(), Kind: store.ELF}: slim}})
+	if got := code(t, x, kept, 32); !bytes.Equal(got, b[kept:kept+32]) {
+		t.Errorf("% x, want % x", got, b[kept:kept+32])
+	}
+	for name, size := range map[string]int{"other": 32, "tiny": 3} {
+		at, ok := tab.Address(name)
+		n, err := x.Read(at, make([]byte, size))
+		why, is := errors.AsType[*symbol.TextError](err)
+		if !ok || n != 0 || !is || why.Reason != symbol.LeftOut || why.Object != "/bin/apart" || !strings.Contains(why.Hint, "--slim") {
+			t.Errorf("%s: %d bytes, %v", name, n, err)
+		}
+	}
+}
+
 // TestTextVDSO: the code of the vDSO is its image.
 func TestTextVDSO(t *testing.T) {
 	id, err := store.RunningVDSO()
