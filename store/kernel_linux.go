@@ -114,7 +114,7 @@ func (h *host) kcore(s *search) *File {
 		s.note(name, h.coreErr)
 		return nil
 	}
-	if err := sameBoot(func(k Kind) (*File, error) { return h.core.File(k, name), nil }, s.key); err != nil {
+	if err := SameKcore(func(k Kind) (*File, error) { return h.core.File(k, name), nil }, s.key); err != nil {
 		s.note(name, err)
 		return nil
 	}
