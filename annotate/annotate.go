@@ -14,6 +14,7 @@ import (
 
 	"github.com/perfark/perfark/disasm"
 	"github.com/perfark/perfark/profile"
+	"github.com/perfark/perfark/report"
 )
 
 // A Count is what was counted of one event.
@@ -46,17 +47,11 @@ func Collect(p *profile.Profile) []*Function {
 	var list []*Function
 	for i := range p.Samples {
 		s := &p.Samples[i]
-		l := &p.Locations[s.Location]
-		if l.Func == profile.None || s.Event < 0 {
+		_, handle, ok := report.FunctionAt(p, s.Location)
+		if !ok || s.Event < 0 {
 			continue
 		}
-		f := &p.Functions[l.Func]
-		if l.NFrames > 0 {
-			// The function that the machine code belongs to is the last.
-			if outer := p.Frames[l.Frames+int32(l.NFrames)-1].Func; outer != profile.None {
-				f = &p.Functions[outer]
-			}
-		}
+		l, f := &p.Locations[s.Location], &p.Functions[handle]
 		if l.Addr < f.Start || l.Addr >= f.End && f.End != f.Start {
 			continue
 		}

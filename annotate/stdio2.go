@@ -63,7 +63,7 @@ func (t *text) write(header string) {
 	}
 	t.WriteString(header + "\n")
 	fmt.Fprintf(t, "%s %s\n", escape.Name(called(l.Func.Name)), escape.Name(o.Object.Path))
-	fmt.Fprintf(t, "%-*s%s%*s\n", t.columns, valueNames[o.Value], t.timingHeading(), 1+t.front, "")
+	fmt.Fprintf(t, "%-*s%s%*s\n", t.columns, o.Value, t.timingHeading(), 1+t.front, "")
 	t.other("")
 	t.other("")
 	if l.Section != "" {

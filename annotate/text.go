@@ -51,7 +51,8 @@ const (
 	Period
 )
 
-var valueNames = [...]string{"Percent", "Samples", "Period"}
+// String is the heading of its column.
+func (v Value) String() string { return [...]string{"Percent", "Samples", "Period"}[v] }
 
 // PageOptions say how listings are printed.
 type PageOptions struct {
@@ -107,7 +108,7 @@ func (p *page) write() {
 		name = path.Base(name)
 	}
 	head := fmt.Sprintf(" %-*.*s|\tSource code & Disassembly of %s for %s (%d samples, percent: %s)",
-		p.width, p.width, valueNames[o.Value], escape.Name(name), escape.Name(o.title()), l.samples(o.Columns), o.Type)
+		p.width, p.width, o.Value, escape.Name(name), escape.Name(o.title()), l.samples(o.Columns), o.Type)
 	p.WriteString(head + "\n")
 	p.WriteString(strings.Repeat("-", len(head)+1+4) + "\n")
 	for range 3 {
@@ -353,19 +354,24 @@ func (p *page) paint(percent float64) (on, off string) {
 
 // Percent returns the share of an instruction in what was counted of an event.
 func (l *Listing) Percent(x *Line, e int32, o PageOptions) float64 {
-	part, whole := x.Counts[e].Period, l.Total[e].Period
-	switch o.Type {
-	case LocalHits:
-		part, whole = x.Counts[e].Samples, l.Total[e].Samples
-	case GlobalPeriod:
-		whole = o.Events[e].Period
-	case GlobalHits:
-		part, whole = x.Counts[e].Samples, o.Events[e].Samples
+	return o.Type.Share(x.Counts[e], l.Total[e], Count{o.Events[e].Samples, o.Events[e].Period})
+}
+
+// Share returns the percentage of a part of a function in what was counted of
+// an event in the function, or in all; 0 if that is nothing.
+func (t PercentType) Share(part, function, event Count) float64 {
+	whole := function
+	if t == GlobalPeriod || t == GlobalHits {
+		whole = event
 	}
-	if whole == 0 {
+	n, all := part.Period, whole.Period
+	if t == LocalHits || t == GlobalHits {
+		n, all = part.Samples, whole.Samples
+	}
+	if all == 0 {
 		return 0
 	}
-	return 100 * float64(part) / float64(whole)
+	return 100 * float64(n) / float64(all)
 }
 
 // rawBytes is how many bytes of an instruction objdump prints in a line.

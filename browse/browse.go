@@ -376,7 +376,6 @@ func (p *program) View() (v tea.View) {
 	if p.m.o.Mouse {
 		v.MouseMode = tea.MouseModeCellMotion
 	}
-	v.WindowTitle = ""
 	return v
 }
 

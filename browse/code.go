@@ -284,7 +284,7 @@ func (p *codePane) heading(m *Model) string {
 	}
 	s := ""
 	for range p.columns {
-		s += padLeft([...]string{"Percent", "Samples", "Period"}[m.code.value], p.valueWidth(m)+1)
+		s += padLeft(m.code.value.String(), p.valueWidth(m)+1)
 	}
 	if t := p.code.Timing; t != nil {
 		cycle := "Cycle"
@@ -332,18 +332,8 @@ func (p *codePane) timing(m *Model, inst int) string {
 
 // percent is the share of an instruction.
 func (p *codePane) percent(m *Model, x *annotate.Line, e int32) float64 {
-	c, whole := x.Counts[e], p.code.Total[e]
-	if m.code.global {
-		whole = annotate.Count{Samples: p.code.Events[e].Samples, Period: p.code.Events[e].Period}
-	}
-	part, all := c.Period, whole.Period
-	if m.code.hits {
-		part, all = c.Samples, whole.Samples
-	}
-	if all == 0 {
-		return 0
-	}
-	return 100 * float64(part) / float64(all)
+	all := &p.code.Events[e]
+	return m.code.percentType().Share(x.Counts[e], p.code.Total[e], annotate.Count{Samples: all.Samples, Period: all.Period})
 }
 
 // values is what stands in front of an instruction; the width of each is the
@@ -425,7 +415,8 @@ func (p *codePane) view(m *Model, w, h int) ([]string, int) {
 	p.height = h
 	switch {
 	case p.err != "":
-		return wrap(p.err, w)[:min(len(wrap(p.err, w)), h)], -1
+		lines := wrap(p.err, w)
+		return lines[:min(len(lines), h)], -1
 	case p.code == nil:
 		return []string{"reading the code"}, -1
 	}

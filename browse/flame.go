@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/perfark/perfark/internal/escape"
+	"github.com/perfark/perfark/profile"
 )
 
 // A flamePane is a flame graph, with what calls above what is called: as wide as
@@ -216,7 +217,7 @@ func (p *flamePane) key(m *Model, k string) (tea.Cmd, bool) {
 	case "n":
 		p.next(m)
 	case "a":
-		return m.openCode(Function{Object: -1, Start: noStart, Symbol: p.t.name(p.at)}), true
+		return m.openCode(Function{Object: profile.None, Start: noStart, Symbol: p.t.name(p.at)}), true
 	case "b":
 		return m.openCallers(p.t.name(p.at)), true
 	case "P":
@@ -387,7 +388,7 @@ func (p *callersPane) key(m *Model, k string) (tea.Cmd, bool) {
 		}
 		return nil, true
 	case "a":
-		return m.openCode(Function{Object: -1, Start: noStart, Symbol: name}), true
+		return m.openCode(Function{Object: profile.None, Start: noStart, Symbol: name}), true
 	case "P":
 		return m.save("perf.callers.*", m.viewText()), true
 	case "j":

@@ -13,6 +13,7 @@ import (
 
 	"github.com/perfark/perfark/annotate"
 	"github.com/perfark/perfark/internal/escape"
+	"github.com/perfark/perfark/profile"
 	"github.com/perfark/perfark/report"
 )
 
@@ -163,12 +164,7 @@ func (m *Model) Update(msg tea.Msg) tea.Cmd {
 	case interface{ apply(m *Model) tea.Cmd }:
 		return msg.apply(m)
 	}
-	if p := m.pane(); p != nil {
-		if s, ok := p.(interface{ settle(m *Model) tea.Cmd }); ok {
-			return s.settle(m)
-		}
-	}
-	return nil
+	return m.settle()
 }
 
 // loaded shows what was loaded.
@@ -205,11 +201,12 @@ func (m *Model) loaded(msg loadedMsg) tea.Cmd {
 		}
 	}
 	if first && m.o.Code && m.data.Code != nil {
-		return tea.Batch(cmd, m.openCode(Function{Object: -1, Symbol: m.o.Symbol}))
+		return tea.Batch(cmd, m.openCode(Function{Object: profile.None, Symbol: m.o.Symbol}))
 	}
 	return tea.Batch(cmd, m.settle())
 }
 
+// settle begins what the pane on the screen needs, if it needs anything.
 func (m *Model) settle() tea.Cmd {
 	if s, ok := m.pane().(interface{ settle(m *Model) tea.Cmd }); ok {
 		return s.settle(m)
