@@ -38,7 +38,8 @@ type Options struct {
 	Files func() []string // other recordings that Load can be asked for
 
 	// Save writes a file and returns its name. name may have a * in it, which
-	// stands for the first number that is not taken.
+	// stands for the first number that is not taken. If write fails, there is no
+	// file.
 	Save func(name string, write func(io.Writer) error) (string, error)
 
 	Notes func() []string // what was said since Run began, that is to be read

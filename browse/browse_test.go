@@ -477,6 +477,39 @@ func TestSave(t *testing.T) {
 	}
 }
 
+// A file that takes long is not cut off by a key to leave; one that insists
+// ends the writing of it.
+func TestSaveLeave(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	began := make(chan bool)
+	m := New(ctx, Options{Save: func(name string, write func(io.Writer) error) (string, error) {
+		close(began)
+		<-ctx.Done()
+		return name, write(io.Discard)
+	}})
+	cmd := m.save("perf.page.*", "text")
+	if m.message != "writing perf.page" {
+		t.Errorf("message %q", m.message)
+	}
+	<-began
+	m.leave()
+	if m.quit || !strings.Contains(m.message, "being written") {
+		t.Errorf("left: %v, message %q", m.quit, m.message)
+	}
+	m.leave()
+	if !m.quit {
+		t.Error("stays")
+	}
+	cancel()
+	m.jobs.wg.Wait()
+	if msg := cmd(); msg != nil {
+		if s := msg.(savedMsg); !errors.Is(s.err, context.Canceled) {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
 // Leaving.
 func TestLeave(t *testing.T) {
 	for keys, want := range map[string]bool{

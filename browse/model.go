@@ -44,6 +44,9 @@ type Model struct {
 	tree   *callTree // of event treeOf; nil if it was not made
 	treeOf int
 
+	saving   int  // files that are being written
+	insisted bool // a key to leave was pressed nevertheless
+
 	tick func(*Progress) tea.Cmd // looks again after a while how far it is
 	err  error                   // that ended it
 	quit bool
@@ -243,7 +246,13 @@ func (m *Model) table() *report.Table {
 	return m.data.Tables[m.event]
 }
 
+// leave leaves, but not at once what is still being written.
 func (m *Model) leave() tea.Cmd {
+	if m.saving > 0 && !m.insisted {
+		m.insisted = true
+		m.message = "a file is being written: once more leaves without it"
+		return nil
+	}
 	m.quit = true
 	return tea.Quit
 }
@@ -252,6 +261,7 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 	k := msg.String()
 	switch k {
 	case "ctrl+c":
+		m.insisted = true
 		return m.leave()
 	}
 	m.message = ""
@@ -578,6 +588,8 @@ type savedMsg struct {
 }
 
 func (s savedMsg) apply(m *Model) tea.Cmd {
+	m.saving--
+	m.insisted = false
 	if s.err != nil {
 		m.message = escape.Name(s.err.Error())
 		return nil

@@ -190,10 +190,26 @@ func (m *Model) saveAs(name string, write func(w io.Writer) error) tea.Cmd {
 		m.message = "no files are written here"
 		return nil
 	}
-	return m.jobs.start(func(context.Context) tea.Msg {
-		name, err := m.o.Save(name, write)
+	m.saving++
+	m.message = "writing " + strings.TrimSuffix(name, ".*")
+	return m.jobs.start(func(ctx context.Context) tea.Msg {
+		name, err := m.o.Save(name, func(w io.Writer) error { return write(stopping{ctx, w}) })
 		return savedMsg{name, err}
 	})
+}
+
+// A stopping writes until its context is done: a long file is no reason to
+// stay.
+type stopping struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (s stopping) Write(p []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.w.Write(p)
 }
 
 // commonHelp is what keys do in every pane.

@@ -169,7 +169,7 @@ func hasShell() bool {
 }
 
 // saveNumbered writes a new file. A * in its name is the first number that is
-// not taken.
+// not taken. What cannot be written whole is removed.
 func saveNumbered(name string, write func(io.Writer) error) (string, error) {
 	before, after, numbered := strings.Cut(name, "*")
 	const most = 1000
@@ -192,7 +192,11 @@ func saveNumbered(name string, write func(io.Writer) error) (string, error) {
 		if cerr := f.Close(); err == nil {
 			err = cerr
 		}
-		return name, err
+		if err != nil {
+			os.Remove(name)
+			return "", fmt.Errorf("%s: %w", name, pathless(err))
+		}
+		return name, nil
 	}
 	return "", fmt.Errorf("%s: %d of them are there already", name, most)
 }
