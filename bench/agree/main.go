@@ -64,7 +64,7 @@ func x86(name string, files ...string) []row {
 }
 
 // foreign returns the rows of another machine, from the packages that
-// inputs.sh has fetched, and the C library of a cross compiler.
+// foreign.sh has fetched, and the C library of a cross compiler.
 func foreign(machine, triplet string, others bool, args []string, o disasm.Options) []row {
 	tools := []string{triplet + "-objdump", "objdump"}
 	in := func(name string, files ...string) row {
@@ -81,7 +81,7 @@ func foreign(machine, triplet string, others bool, args []string, o disasm.Optio
 }
 
 func main() {
-	dir := flag.String("dir", "bench/out", "`directory` of the inputs; make them with bench/inputs.sh")
+	dir := flag.String("dir", "bench/out", "`directory` of the inputs; make them with bench/inputs.sh and bench/foreign.sh")
 	only := flag.String("run", "", "rows whose machine and name match this `regexp`")
 	kinds := flag.Int("kinds", 8, "kinds of differences listed of each row: `number`")
 	file := flag.String("file", "", "this `file` alone, of x86-64 or arm64, in place of the rows")

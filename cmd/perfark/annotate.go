@@ -67,7 +67,7 @@ them first, with the share of each instruction and the source lines in between, 
 perf annotate --stdio does. It needs no other program: perfark reads the code itself.
 Objects are found as report finds them, and count only with the recorded Build ID;
 the text of source files only if they are those that were compiled.
-On a terminal it can be browsed, from the hottest function on: ? lists the keys.
+On a terminal it can be browsed, from the hottest function on: h lists the keys.
 --stdio prints it.
 
 Exit status: 0 every function that was asked for is shown; 3 some could not be, or a

@@ -93,7 +93,7 @@ recording, a bundle or -, and perf.data by default. Objects are found by their B
 IDs: in --symbols, in the bundle, in the buildid cache, in debug directories and on
 this host. What could not be named, and why, is printed on standard error.
 
-On a terminal the report can be browsed: ? lists the keys. --stdio prints it.
+On a terminal the report can be browsed: h lists the keys. --stdio prints it.
 
 Flags are perf's: each has a --no- form, and may be cut short. Of perfconfig, the
 sections report and call-graph count.
