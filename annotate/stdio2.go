@@ -102,7 +102,7 @@ func (t *text) instruction(i int, x *Line) {
 	hit := slices.ContainsFunc(t.o.Columns, func(e int32) bool { return x.Counts[e] != Count{} })
 	for _, e := range t.o.Columns {
 		c := x.Counts[e]
-		percent := t.l.Percent(x, e, t.o)
+		percent := t.l.percent(x, e, t.o)
 		s := ""
 		switch {
 		case !hit:

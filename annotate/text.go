@@ -209,7 +209,7 @@ func (p *page) other(text string) {
 func (p *page) instruction(x *Line) {
 	for _, e := range p.o.Columns {
 		c := x.Counts[e]
-		percent := p.l.Percent(x, e, p.o)
+		percent := p.l.percent(x, e, p.o)
 		color, off := p.paint(percent)
 		switch p.o.Value {
 		case Samples:
@@ -269,7 +269,7 @@ func (p *page) behind(x *Line) string {
 		return ""
 	}
 	p.last = line
-	on, off := p.paint(p.l.Percent(x, p.o.Columns[len(p.o.Columns)-1], p.o)) // as perf has it
+	on, off := p.paint(p.l.percent(x, p.o.Columns[len(p.o.Columns)-1], p.o)) // as perf has it
 	return on + " // " + escape.Name(line) + off
 }
 
@@ -277,7 +277,7 @@ func (p *page) behind(x *Line) string {
 // "??:0" if nobody knows it; "" if the instruction has too little.
 func (p *page) lineOf(x *Line) string {
 	for _, e := range p.o.Columns {
-		if p.l.Percent(x, e, p.o) > leastLine {
+		if p.l.percent(x, e, p.o) > leastLine {
 			if len(x.Frames) == 0 || x.Frames[0].File == "" {
 				return "??:0"
 			}
@@ -320,7 +320,7 @@ func (p *page) summary() {
 			rows = append(rows, r)
 		}
 		for k, e := range p.o.Columns {
-			r.percent[k] += p.l.Percent(x, e, p.o)
+			r.percent[k] += p.l.percent(x, e, p.o)
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b *row) int {
@@ -352,8 +352,8 @@ func (p *page) paint(percent float64) (on, off string) {
 	return "", ""
 }
 
-// Percent returns the share of an instruction in what was counted of an event.
-func (l *Listing) Percent(x *Line, e int32, o PageOptions) float64 {
+// percent returns the share of an instruction in what was counted of an event.
+func (l *Listing) percent(x *Line, e int32, o PageOptions) float64 {
 	return o.Type.Share(x.Counts[e], l.Total[e], Count{o.Events[e].Samples, o.Events[e].Period})
 }
 

@@ -19,8 +19,8 @@ type tier struct {
 	Sub   []*tier
 }
 
-// tiered reports whether a table is a tree of its keys.
-func (t *Table) tiered() bool {
+// Tiered reports whether t is shown as a tree of its keys: see Levels.
+func (t *Table) Tiered() bool {
 	return t.b.o.Hierarchy && slices.ContainsFunc(t.visible(), func(k Key) bool { return !k.counts() })
 }
 

@@ -121,7 +121,7 @@ func (j *jsonWriter) table() error {
 		j.w.Write(escape.JSON(list))
 	}
 	j.w.WriteString(",\"rows\":[")
-	if t.tiered() {
+	if t.Tiered() {
 		tiers, all := t.levels()
 		g := newGrapher(j.p, t, j.p.leaves(nil, tiers, all))
 		q := *j

@@ -1,9 +1,6 @@
 package report
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Levels are the rows of a hierarchy: Table has a row for each, in the order of
 // WritePage, those below a row behind it.
@@ -21,7 +18,7 @@ type Levels struct {
 // Levels returns the hierarchy of these rows of t, by their place in it; nil is
 // all of them. It returns nil if Options.Hierarchy was not asked for.
 func (t *Table) Levels(rows []int32) *Levels {
-	if !t.tiered() {
+	if !t.Tiered() {
 		return nil
 	}
 	tiers, all := t.Only(rows).levels()
@@ -73,25 +70,3 @@ func (l *Levels) Trees(first, n int) [][]*Branch {
 	}
 	return out
 }
-
-// Chains returns the chains of a tree, as they are drawn with GraphFlat and
-// GraphFolded: each as a branch that Total is printed of.
-func (t *Table) Chains(tree []*Branch) []*Branch {
-	g := t.Graph()
-	list := chainList(tree, t.minHit())
-	if g.PrintLimit > 0 {
-		list = list[:min(len(list), g.PrintLimit)]
-	}
-	out := make([]*Branch, len(list))
-	for i, br := range list {
-		c := br.Total
-		if g.Mode == GraphFolded {
-			c = br.Self
-		}
-		out[i] = &Branch{Total: c, Self: c, Frames: slices.Clone(br.chain())}
-	}
-	return out
-}
-
-// Tiered reports whether t is shown as a tree of its keys: see Levels.
-func (t *Table) Tiered() bool { return t.tiered() }

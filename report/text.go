@@ -64,7 +64,7 @@ func WritePage(w io.Writer, tables []*Table, o PageOptions) error {
 			continue
 		}
 		p := newPrinter(t, o, bw)
-		if t.tiered() {
+		if t.Tiered() {
 			p.hierarchy()
 		} else {
 			if !o.Quiet {
@@ -200,7 +200,7 @@ type printer struct {
 
 func newPrinter(t *Table, o PageOptions, w *bufio.Writer) *printer {
 	p := &printer{t: t, b: t.b, o: o, w: w, columns: t.visible(), narrow: len(o.Widths) > 0}
-	if t.tiered() {
+	if t.Tiered() {
 		p.o.Widths = nil // as perf, whose levels have one width
 	}
 	p.widths()

@@ -674,6 +674,25 @@ func chainList(tree []*Branch, least uint64) []*Branch {
 	return out
 }
 
+// Chains returns the chains of a tree, as they are drawn with GraphFlat and
+// GraphFolded: each as a branch that Total is printed of.
+func (t *Table) Chains(tree []*Branch) []*Branch {
+	g := t.Graph()
+	list := chainList(tree, t.minHit())
+	if g.PrintLimit > 0 {
+		list = list[:min(len(list), g.PrintLimit)]
+	}
+	out := make([]*Branch, len(list))
+	for i, br := range list {
+		c := br.Total
+		if g.Mode == GraphFolded {
+			c = br.Self
+		}
+		out[i] = &Branch{Total: c, Self: c, Frames: slices.Clone(br.chain())}
+	}
+	return out
+}
+
 // chain returns the frames from the begin of the tree to the end of br.
 func (br *Branch) chain() []Frame {
 	if br.up == nil {

@@ -196,7 +196,7 @@ func (c *annotateCmd) run(ctx context.Context) error {
 		codes:   map[int32]*openCode{},
 	}
 	defer r.close()
-	if r.page.Source, err = c.sourceFiles(ctx, in, p); err != nil {
+	if r.page.Source, err = c.sourceFiles(ctx, in); err != nil {
 		return err
 	}
 	if c.finder != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/perfark/perfark/archive"
-	"github.com/perfark/perfark/profile"
 	"github.com/perfark/perfark/store"
 )
 
@@ -61,14 +60,14 @@ type sourceFinder struct {
 
 // sourceFiles returns what gives the lines of source files, as package annotate
 // asks for them; nil if they were not asked for.
-func (c *annotateCmd) sourceFiles(ctx context.Context, in *input, _ *profile.Profile) (func(file string) []string, error) {
+func (c *annotateCmd) sourceFiles(ctx context.Context, in *input) (func(file string) []string, error) {
 	if c.prefixStrip != 0 && c.prefix == "" {
 		return nil, usagef("--prefix-strip needs --prefix")
 	}
 	if c.prefixStrip < 0 {
 		return nil, usagef("--prefix-strip %d: want 0 or more", c.prefixStrip)
 	}
-	f := &sourceFinder{sourceFlags: c.sourceFlags, files: map[string][]string{}, note: c.notef, bpf: in.bpfTexts()}
+	f := &sourceFinder{sourceFlags: c.sourceFlags, files: map[string][]string{}, note: c.notef}
 	for _, m := range c.prefixMaps {
 		before, after, ok := strings.Cut(m, "=")
 		if !ok || before == "" {
@@ -79,6 +78,7 @@ func (c *annotateCmd) sourceFiles(ctx context.Context, in *input, _ *profile.Pro
 	if !c.sources {
 		return nil, nil
 	}
+	f.bpf = in.bpfTexts()
 	switch fi, err := os.Stat(in.Name()); {
 	case in.bundle != nil:
 		if m := in.bundle.Manifest(); m != nil && m.Data != nil {

@@ -410,7 +410,7 @@ func (b *reportBrowser) load(ctx context.Context, req browse.Request, progress *
 		Index: c.indexes(), Limits: c.limits,
 	}
 	code.options = annotate.Options{Symbol: symbols, Disasm: disasm.Options{Intel: a.style == "intel"}, Objdump: a.objdump}
-	if code.source, err = a.sourceFiles(ctx, in, r.res.Profile); err != nil {
+	if code.source, err = a.sourceFiles(ctx, in); err != nil {
 		d.Close()
 		return nil, err
 	}
