@@ -260,6 +260,9 @@ func (m *Model) leave() tea.Cmd {
 func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 	k := msg.String()
 	switch k {
+	case "alt+esc": // what two that come at once are taken for
+		esc := tea.KeyPressMsg{Code: tea.KeyEscape}
+		return tea.Batch(m.key(esc), m.key(esc))
 	case "ctrl+c":
 		m.insisted = true
 		return m.leave()

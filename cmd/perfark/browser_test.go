@@ -263,6 +263,7 @@ func (x *tmux) perfark() int {
 func TestBrowserSignals(t *testing.T) {
 	for status, sigs := range map[string][]syscall.Signal{
 		"status=129": {syscall.SIGHUP}, "status=130": {syscall.SIGINT}, "status=143": {syscall.SIGTERM, syscall.SIGTERM},
+		"status=2": {syscall.SIGQUIT},
 	} {
 		x := newTmux(t, 80, 24, "", "report --no-index")
 		x.until("row 1 of")

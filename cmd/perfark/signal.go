@@ -59,7 +59,8 @@ var screen struct {
 }
 
 // keepScreen has leaveScreen bring the terminal to the state it is in, until
-// the returned function is called.
+// the returned function is called. What SIGQUIT prints is printed on a terminal
+// in that state, too.
 func keepScreen(in, out *os.File) (forget func()) {
 	state, err := term.GetState(int(in.Fd()))
 	set := func(f func()) {
@@ -68,13 +69,30 @@ func keepScreen(in, out *os.File) (forget func()) {
 		screen.leave = f
 	}
 	set(func() {
-		// No mouse, no marks around pasted text, the other screen, the cursor.
-		io.WriteString(out, "\x1b[?1002l\x1b[?1006l\x1b[?2004l\x1b[?1049l\x1b[?25h\x1b[m")
+		// No mouse, no marks around pasted text, keys as ever, the other screen, the cursor and its shape.
+		io.WriteString(out, "\x1b[?1002l\x1b[?1006l\x1b[?2004l\x1b[>4m\x1b[<1u\x1b[?1049l\x1b[?25h\x1b[0 q\x1b[m")
 		if err == nil {
 			term.Restore(int(in.Fd()), state)
 		}
 	})
-	return func() { set(nil) }
+	quit, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(quit, syscall.SIGQUIT)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-quit:
+			leaveScreen()
+			signal.Reset(syscall.SIGQUIT)
+			syscall.Kill(os.Getpid(), syscall.SIGQUIT)
+		case <-done:
+		}
+	})
+	return func() {
+		signal.Stop(quit)
+		close(done)
+		wg.Wait()
+		set(nil)
+	}
 }
 
 func leaveScreen() {
