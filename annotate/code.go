@@ -206,16 +206,9 @@ func (c *Code) label(l *Listing, link uint64) string {
 func (c *Code) name(ctx context.Context, listings []*Listing) error {
 	p := c.p
 	q := &profile.Profile{Events: p.Events[:min(1, len(p.Events))], Objects: slices.Clone(p.Objects)}
-	level := byte(profile.LevelUser)
-	if k := p.Objects[c.object].Kind; k == profile.KindKernel || k == profile.KindModule {
-		level = profile.LevelKernel
-	}
 	for _, l := range listings {
 		for i := range l.Lines {
-			addr := l.place(&l.Lines[i])
-			n := int32(len(q.Locations))
-			q.Locations = append(q.Locations, profile.Location{Object: c.object, Level: level, IP: addr, Addr: addr, Func: profile.None})
-			q.Samples = append(q.Samples, profile.Sample{CPU: -1, Location: n, Stack: profile.None, Extra: profile.None, Count: 1})
+			q.AddAddress(c.object, l.place(&l.Lines[i]))
 		}
 	}
 	so := c.o.Symbol

@@ -122,6 +122,18 @@ func (p *Profile) FramesOf(l *Location) []Frame {
 	return p.Frames[l.Frames : l.Frames+int32(l.NFrames)]
 }
 
+// AddAddress adds a location at an address of an object, in the space of
+// Location.Addr, with a sample of its own: so it is known to be that of an
+// instruction, not of the one behind a call. It returns its handle. Addresses
+// that a recording does not have are named in a profile that is made of them;
+// their Level, LevelUser, means nothing for names.
+func (p *Profile) AddAddress(object int32, addr uint64) (location int32) {
+	location = int32(len(p.Locations))
+	p.Locations = append(p.Locations, Location{Object: object, Level: LevelUser, IP: addr, Addr: addr, Func: None})
+	p.Samples = append(p.Samples, Sample{CPU: -1, Location: location, Stack: None, Extra: None, Count: 1})
+	return location
+}
+
 // Recorded returns the object and the address that a location has in the
 // recording: of an object inside of another, those in the container.
 func (p *Profile) Recorded(l *Location) (object int32, addr uint64) {

@@ -50,15 +50,7 @@ func (c *reportCmd) blockTable(ctx context.Context, in *input, p *profile.Profil
 		if _, ok := at[k]; ok || b.Object < 0 {
 			return
 		}
-		at[k] = int32(len(q.Locations))
-		level := byte(profile.LevelUser)
-		if kind := p.Objects[b.Object].Kind; kind == profile.KindKernel || kind == profile.KindModule || kind == profile.KindBPF {
-			level = profile.LevelKernel
-		}
-		// A sample says that the address is that of an instruction, not of the
-		// one behind a call.
-		q.Samples = append(q.Samples, profile.Sample{CPU: -1, Location: at[k], Stack: profile.None, Extra: profile.None, Count: 1})
-		q.Locations = append(q.Locations, profile.Location{Object: b.Object, Level: level, IP: addr, Addr: addr, Func: profile.None})
+		at[k] = q.AddAddress(b.Object, addr)
 	}
 	for i := range bt.Blocks {
 		b := &bt.Blocks[i]
