@@ -109,8 +109,8 @@ func newKeeper(o Copies, spare int) (*keeper, error) {
 	for _, dir := range []string{"/var/tmp", "/tmp", "/var", "/usr", "/"} {
 		var st unix.Stat_t
 		if unix.Stat(dir, &st) == nil {
-			k.root = st.Dev
-			k.stay[st.Dev] = true
+			k.root = uint64(st.Dev)
+			k.stay[uint64(st.Dev)] = true
 		}
 	}
 	var err error

@@ -231,7 +231,7 @@ func (t *identities) unchanged(m *mapping, known knownID) bool {
 		}
 	}
 	// Some file systems show stat another device than the kernel has.
-	if unix.Stat(at, &st) == nil && unix.Major(st.Dev) == 0 && st.Ino == m.ino {
+	if unix.Stat(at, &st) == nil && unix.Major(uint64(st.Dev)) == 0 && st.Ino == m.ino {
 		return st.Ctim == known.ctime && st.Size == known.size
 	}
 	return true
@@ -239,7 +239,7 @@ func (t *identities) unchanged(m *mapping, known knownID) bool {
 
 // is reports whether what stat says of a regular file is of m.
 func (m *mapping) is(st *unix.Stat_t) bool {
-	return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Ino == m.ino && unix.Major(st.Dev) == m.maj && unix.Minor(st.Dev) == m.min
+	return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Ino == m.ino && unix.Major(uint64(st.Dev)) == m.maj && unix.Minor(uint64(st.Dev)) == m.min
 }
 
 // then reports whether a file with the inode of m is the one that was mapped, as
@@ -293,7 +293,7 @@ func (t *identities) open(m *mapping) (*store.File, error) {
 // named reports whether a mapping of a process is m by what the kernel prints
 // of it: btrfs, overlayfs and the like show stat another device.
 func (t *identities) named(p *store.Process, m *mapping, st *unix.Stat_t) bool {
-	if unix.Major(st.Dev) != 0 {
+	if unix.Major(uint64(st.Dev)) != 0 {
 		return false
 	}
 	path, err := p.MappingPath(m.start, m.end)
