@@ -356,6 +356,9 @@ func (p *program) say() {
 
 func (p *program) View() (v tea.View) {
 	v.AltScreen = true
+	// Where the end of pasted text is lost, as on a slow line, all keys after it
+	// would be.
+	v.DisableBracketedPasteMode = true
 	if p.plain != nil {
 		v.AltScreen = false
 		return v

@@ -513,7 +513,7 @@ func TestSaveLeave(t *testing.T) {
 // Leaving.
 func TestLeave(t *testing.T) {
 	for keys, want := range map[string]bool{
-		"q": true, "ctrl+c": true, "a q q": true, "a Q": true, "esc text:y enter": true, "esc text:n enter": false,
+		"q": true, "ctrl+c": true, "a q q": true, "a Q": true, "esc y": true, "esc Y": true, "esc n": false, "esc enter": false, "esc esc": false, "esc x q": true,
 		"? q": false, "a esc": false, "/ text:x esc": false, "left": false, "a alt+esc": false, "a f1 alt+esc q": true, "a f1 esc q": false, "/ text:q enter": false, "/ ctrl+c": true,
 	} {
 		d := newDriver(t, Options{}, 80, 24)

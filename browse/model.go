@@ -66,11 +66,12 @@ type pane interface {
 
 type keyHelp struct{ keys, what string }
 
-// A prompt asks for a line of text.
+// A prompt asks for a line of text, or for one key.
 type prompt struct {
 	ask  string
 	text []rune
 	done func(m *Model, text string) tea.Cmd
+	yes  func(m *Model) tea.Cmd // if not nil, what y does; all other keys do nothing
 }
 
 // A loadedMsg is the answer to a request.
@@ -302,12 +303,7 @@ func (m *Model) common(k string) tea.Cmd {
 		case "q":
 			return m.leave()
 		case "esc":
-			m.ask("leave? (y or n) ", func(m *Model, text string) tea.Cmd {
-				if strings.HasPrefix(strings.ToLower(text), "y") {
-					return m.leave()
-				}
-				return nil
-			})
+			m.prompt = &prompt{ask: "leave? (y or n) ", yes: (*Model).leave}
 		}
 	case "Q":
 		return m.leave()
@@ -338,6 +334,13 @@ func (p *prompt) add(text string) {
 }
 
 func (p *prompt) key(m *Model, msg tea.KeyPressMsg) tea.Cmd {
+	if p.yes != nil {
+		m.prompt = nil
+		if k := msg.String(); k == "y" || k == "Y" {
+			return p.yes(m)
+		}
+		return nil
+	}
 	switch k := msg.String(); k {
 	case "enter":
 		m.prompt = nil

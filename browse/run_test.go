@@ -111,6 +111,9 @@ func TestRunEnds(t *testing.T) {
 		if !closed {
 			t.Errorf("%s: data not closed", by)
 		}
+		if strings.Contains(out.String(), "\x1b[?2004h") {
+			t.Errorf("%s: pasted text is asked for in brackets", by)
+		}
 	}
 }
 
