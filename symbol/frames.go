@@ -257,7 +257,17 @@ func (r *resolver) lines(ctx context.Context, t *task, open func() *opened, file
 	for n := range t.at {
 		t.at[n] = t.codeAddr(r.p, n)
 	}
-	x.framesKnown(r.p, t)
+	if r.o.SourceSum == nil || len(files) == 0 {
+		x.framesKnown(r.p, t)
+	} else {
+		// No index has checksums of source files: it is asked last.
+		defer func() {
+			x.framesKnown(r.p, t)
+			if !slices.Contains(t.framed, false) {
+				t.out.LineReason = ""
+			}
+		}()
+	}
 	t.keeps = x.keeps()
 	if !slices.Contains(t.framed, false) || len(files) == 0 {
 		return

@@ -662,6 +662,11 @@ func TestAnnotateSourceSum(t *testing.T) {
 	data := perftest.Record(t, "-e", "cpu-clock:u", "-F", "1000", "--", prog)
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("PERF_CONFIG", "/dev/null")
+	// An index has the lines, but no checksums.
+	indexed := filepath.Join(dir, "sum.perfark")
+	if code, _, errs := runArgs(t, "", "archive", "--all", "--index", "--allow-missing", "-o", indexed, data); code != 0 {
+		t.Fatalf("archive: exit status %d: %s", code, errs)
+	}
 	for _, tt := range []struct {
 		text  string
 		when  time.Duration
@@ -678,7 +683,7 @@ func TestAnnotateSourceSum(t *testing.T) {
 		if err := os.Chtimes(src, at, at); err != nil {
 			t.Fatal(err)
 		}
-		for _, flags := range [][]string{nil, {"--source-dir", dir}, {"--prefix-map", dir + "=" + dir}, {"--prefix", "/"}} {
+		for _, flags := range [][]string{nil, {"-i", indexed}, {"--source-dir", dir}, {"--prefix-map", dir + "=" + dir}, {"--prefix", "/"}} {
 			args := append([]string{"annotate", "--no-index", "-i", data, "-s", "leaf"}, flags...)
 			code, out, errs := runArgs(t, "", args...)
 			shown := strings.Contains(out, "s += square(i);")
