@@ -194,6 +194,11 @@ func keyMsg(k string) tea.KeyPressMsg {
 		msg.Mod = tea.ModShift
 		return msg
 	}
+	if rest, ok := strings.CutPrefix(k, "alt+"); ok {
+		msg := keyMsg(rest)
+		msg.Mod, msg.Text = tea.ModAlt, ""
+		return msg
+	}
 	if rest, ok := strings.CutPrefix(k, "ctrl+"); ok {
 		return tea.KeyPressMsg{Code: []rune(rest)[0], Mod: tea.ModCtrl}
 	}
@@ -514,7 +519,7 @@ func TestSaveLeave(t *testing.T) {
 func TestLeave(t *testing.T) {
 	for keys, want := range map[string]bool{
 		"q": true, "ctrl+c": true, "a q q": true, "a Q": true, "esc y": true, "esc Y": true, "esc n": false, "esc enter": false, "esc esc": false, "esc x q": true,
-		"? q": false, "a esc": false, "/ text:x esc": false, "left": false, "a alt+esc": false, "a f1 alt+esc q": true, "a f1 esc q": false, "/ text:q enter": false, "/ ctrl+c": true,
+		"? q": false, "a esc": false, "/ text:x esc": false, "left": false, "a alt+esc": false, "a f1 alt+esc q": true, "a f1 esc q": false, "a alt+q": true, "alt+y": true, "a alt+[ q": false, "/ text:q enter": false, "/ ctrl+c": true,
 	} {
 		d := newDriver(t, Options{}, 80, 24)
 		d.press(keys)

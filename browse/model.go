@@ -260,10 +260,16 @@ func (m *Model) leave() tea.Cmd {
 
 func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 	k := msg.String()
+	if msg.Mod&^tea.ModShift == tea.ModAlt && msg.Code != '[' && msg.Code != 'o' && msg.Code != 'O' {
+		// What Esc is taken for if another key comes at once; of [ and O more was to come.
+		cmd := m.key(tea.KeyPressMsg{Code: tea.KeyEscape})
+		msg.Mod &^= tea.ModAlt
+		if msg.Code > ' ' && msg.Code < tea.KeyExtended && msg.Code != tea.KeyBackspace {
+			msg.Text = string(cmp.Or(msg.ShiftedCode, msg.Code))
+		}
+		return tea.Batch(cmd, m.key(msg))
+	}
 	switch k {
-	case "alt+esc": // what two that come at once are taken for
-		esc := tea.KeyPressMsg{Code: tea.KeyEscape}
-		return tea.Batch(m.key(esc), m.key(esc))
 	case "ctrl+c":
 		m.insisted = true
 		return m.leave()
