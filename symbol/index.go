@@ -209,6 +209,7 @@ func (x *indexes) framesKnown(p *profile.Profile, t *task) {
 	if len(x.list) > 0 && t.frames == nil {
 		t.frames = make([]profile.Frame, 0, len(t.locs)+len(t.locs)/4)
 	}
+	before := slices.Clone(t.framed)
 	for i := 0; i < len(x.list); i++ {
 		k := knower{f: x.list[i], shift: x.shift, inlined: map[recordKey]int32{}}
 		for n := range t.locs {
@@ -224,6 +225,9 @@ func (x *indexes) framesKnown(p *profile.Profile, t *task) {
 	}
 	if t.framed != nil {
 		x.framed = slices.Clone(t.framed)
+		for n, was := range before {
+			x.framed[n] = x.framed[n] && !was
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package symbol_test
 import (
 	"bytes"
 	"context"
+	"crypto/md5"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/perfark/perfark/buildid"
@@ -532,5 +534,38 @@ func TestIndexCheap(t *testing.T) {
 	}
 	if n.puts < 1 || n.puts > 2 { // 2 if the machine is slow
 		t.Errorf("%d indexes kept, want 1", n.puts)
+	}
+}
+
+// Checksums of source files are told whether or not an index has the lines, as
+// long as the debug information is there.
+func TestSourceSumIndexed(t *testing.T) {
+	dir := t.TempDir()
+	prog := build(t, dir, "clang-14", "-gdwarf-5")
+	whole := read(t, prog)
+	f := openObject(t, whole)
+	start, end := function(t, whole, "hot")
+	source := read(t, filepath.Join(dir, "prog.c"))
+	elf := store.Key{ID: f.BuildID(), Kind: store.ELF}
+	c := index.NewCache(filepath.Join(t.TempDir(), "index"), 0)
+	var want []string
+	for _, files := range []map[store.Key][]byte{{elf: whole}, {elf: whole}, {}} {
+		p := one(profile.Object{Path: prog, BuildID: f.BuildID()}, each(start, end)...)
+		sums := map[[16]byte]bool{}
+		var mu sync.Mutex
+		_, err := symbol.Resolve(t.Context(), p, symbol.Options{Source: &fake{files: files}, Lines: true, Index: c, IndexAll: true,
+			SourceSum: func(_ string, sum [16]byte) { mu.Lock(); sums[sum] = true; mu.Unlock() }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sums[md5.Sum(source)] != (len(files) > 0) {
+			t.Errorf("%d files: checksums %v", len(files), sums)
+		}
+		if want == nil {
+			want = chains(p)
+		}
+		if got := chains(p); !slices.Equal(got, want) || got[0] == "" {
+			t.Errorf("%d files: %.200q, want %.200q", len(files), got, want)
+		}
 	}
 }

@@ -683,8 +683,8 @@ func TestAnnotateSourceSum(t *testing.T) {
 		if err := os.Chtimes(src, at, at); err != nil {
 			t.Fatal(err)
 		}
-		for _, flags := range [][]string{nil, {"-i", indexed}, {"--source-dir", dir}, {"--prefix-map", dir + "=" + dir}, {"--prefix", "/"}} {
-			args := append([]string{"annotate", "--no-index", "-i", data, "-s", "leaf"}, flags...)
+		for _, flags := range [][]string{{"--no-index"}, {"-i", indexed}, {"--source-dir", dir}, {"--prefix-map", dir + "=" + dir}, {"--prefix", "/"}} {
+			args := append([]string{"annotate", "-i", data, "-s", "leaf"}, flags...)
 			code, out, errs := runArgs(t, "", args...)
 			shown := strings.Contains(out, "s += square(i);")
 			if code != 0 || shown != tt.shown || !shown && !strings.Contains(errs, "changed") {
