@@ -529,6 +529,23 @@ func TestLeave(t *testing.T) {
 	}
 }
 
+// Without UTF-8 no byte of a name is anything else than it is: 雛 has the one
+// that begins a control sequence where characters have eight bits.
+func TestASCII(t *testing.T) {
+	d := newDriver(t, Options{ASCII: true}, 80, 24)
+	for _, keys := range []string{"", "E", "C end", "f", "esc b", "esc / text:雛", "esc V", "i", "esc r"} {
+		d.press(keys)
+		for _, s := range []string{d.screen(), d.m.Say()} {
+			if strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 }) {
+				t.Errorf("%q: %s", keys, s)
+			}
+		}
+	}
+	if got, want := typeable("a東b\u0301"), "a??b"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestSay: the plain mode says what is selected.
 func TestSay(t *testing.T) {
 	for _, tt := range []struct{ keys, want string }{

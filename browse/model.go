@@ -482,7 +482,11 @@ func (m *Model) View() (text string, x, y int) {
 		lines[m.h-1] = cut(s, 0, m.w)
 		x, y = min(cx, m.w-1), m.h-1
 	}
-	return strings.Join(lines, "\n"), x, y
+	text = strings.Join(lines, "\n")
+	if m.o.ASCII {
+		text = typeable(text)
+	}
+	return text, x, y
 }
 
 func btoi(b bool) int {
@@ -551,6 +555,13 @@ func (m *Model) loadingLines(h int) []string {
 
 // Say returns what is selected, or what happens, in a line of plain text.
 func (m *Model) Say() string {
+	if m.o.ASCII {
+		return typeable(m.words())
+	}
+	return m.words()
+}
+
+func (m *Model) words() string {
 	switch {
 	case m.prompt != nil:
 		return m.prompt.ask + escape.Name(string(m.prompt.text))

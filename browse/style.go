@@ -2,6 +2,7 @@ package browse
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -89,6 +90,20 @@ func isASCII(s string) bool {
 		}
 	}
 	return true
+}
+
+// typeable returns a line or more with ? in place of each column of what a
+// terminal without UTF-8 would take for several characters, or act upon.
+func typeable(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r < utf8.RuneSelf {
+			b.WriteRune(r)
+			continue
+		}
+		b.WriteString(strings.Repeat("?", width(string(r))))
+	}
+	return b.String()
 }
 
 // safe makes text of several lines from elsewhere safe to show: one line each,
