@@ -10,8 +10,10 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -201,7 +203,8 @@ func saveNumbered(name string, write func(io.Writer) error) (string, error) {
 	return "", fmt.Errorf("%s: %d of them are there already", name, most)
 }
 
-// recordingsHere returns the other recordings and bundles of this directory.
+// recordingsHere returns the other recordings and bundles among the first files
+// of this directory, by name.
 func recordingsHere(but string) []string {
 	const most = 1000
 	dir, err := os.Open(".")
@@ -219,6 +222,7 @@ func recordingsHere(but string) []string {
 			out = append(out, name)
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 
@@ -276,14 +280,7 @@ func (c *reportCmd) browse(ctx context.Context, cmd *cobra.Command, name string)
 		return err
 	}
 	b := &reportBrowser{c: c, cmd: cmd, name: name, notes: notes, code: &c.code}
-	err = c.runBrowser(ctx, in, out, notes, browse.Options{
-		Title: name, Load: b.load, Plain: c.plain, Percent: page.Type, NoSource: !c.code.sources,
-		Files: func() []string { return recordingsHere(name) },
-	})
-	if err == nil {
-		err = b.loss
-	}
-	return err
+	return b.run(ctx, in, out, browse.Options{Plain: c.plain, Percent: page.Type, NoSource: !c.code.sources})
 }
 
 // browses reports whether code is browsed: on a terminal, unless a flag is of
@@ -323,15 +320,9 @@ func (c *annotateCmd) browse(ctx context.Context, name string) error {
 	}
 	notes := &collector{}
 	b := &reportBrowser{c: r, cmd: cmd, name: name, notes: notes, code: c}
-	err = c.runBrowser(ctx, in, out, notes, browse.Options{
-		Title: name, Load: b.load, Plain: c.plain, Code: true, Symbol: c.symbol,
-		Value: page.Value, Percent: page.Type, NoSource: !c.sources,
-		Files: func() []string { return recordingsHere(name) },
+	return b.run(ctx, in, out, browse.Options{
+		Plain: c.plain, Code: true, Symbol: c.symbol, Value: page.Value, Percent: page.Type, NoSource: !c.sources,
 	})
-	if err == nil {
-		err = b.loss
-	}
-	return err
 }
 
 // A reportBrowser loads what a browser of reports asks for, one after the
@@ -344,7 +335,20 @@ type reportBrowser struct {
 	code  *annotateCmd // how code is shown
 
 	mu   sync.Mutex
-	loss error // of what was loaded last
+	loss atomic.Pointer[error] // of what was loaded last
+}
+
+// run shows the browser. Its error is that of what was shown last.
+func (b *reportBrowser) run(ctx context.Context, in, out *os.File, o browse.Options) error {
+	o.Title, o.Load = b.name, b.load
+	o.Files = func() []string { return recordingsHere(b.name) }
+	if err := b.c.runBrowser(ctx, in, out, b.notes, o); err != nil {
+		return err
+	}
+	if loss := b.loss.Load(); loss != nil {
+		return *loss
+	}
+	return nil
 }
 
 func (b *reportBrowser) load(ctx context.Context, req browse.Request, progress *browse.Progress) (*browse.Data, error) {
@@ -384,7 +388,8 @@ func (b *reportBrowser) load(ctx context.Context, req browse.Request, progress *
 		return nil, err
 	}
 	progress.Set("finishing", 0, 0)
-	b.loss = c.conclude(r)
+	loss := c.conclude(r)
+	b.loss.Store(&loss)
 	d := &browse.Data{
 		Name: in.Name(), Tables: r.tables, Page: c.page(r), Profile: r.res.Profile,
 		Info: func() (string, error) {
