@@ -20,6 +20,7 @@ type tmux struct {
 	path string
 	sock string
 	dir  string // of the shell
+	asks int    // how often it was asked whether it is there
 }
 
 // newTmux runs perfark with args in a terminal, in a directory with the sample
@@ -89,6 +90,24 @@ func (x *tmux) until(text string) string {
 // linesOf is how many lines code has: one more where something is to be said
 // of how perfark was built.
 var linesOf = regexp.MustCompile(`line \d+ of \d+`)
+
+// shell waits until a shell does what is typed: what comes while it begins can
+// be lost.
+func (x *tmux) shell() {
+	x.t.Helper()
+	x.asks++
+	ready := fmt.Sprint("ready", x.asks)
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		x.press("echo re''"+ready[2:], "Enter")
+		for range 30 {
+			if strings.Contains(x.run("capture-pane", "-p"), "\n"+ready+"\n") {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	x.t.Fatalf("no shell:\n%s", x.run("capture-pane", "-p"))
+}
 
 // golden compares the screen, when a text is on it, with a golden file.
 func (x *tmux) golden(name, text string) {
@@ -282,21 +301,21 @@ func TestBrowserSignals(t *testing.T) {
 func TestBrowserStop(t *testing.T) {
 	perftest.NeedTool(t, "bash")
 	x := newTmux(t, 80, 24, "HISTFILE= PS1='$ ' exec bash --norc -i #", "")
-	x.until("$")
+	x.shell()
 	x.press("perfark report --no-index", "Enter")
 	x.until("row 1 of")
 	x.press("Down", "C-z")
 	x.until("Stopped")
+	x.shell()
 	x.press("stty -a | grep -o ' -*echo '", "Enter")
 	if s := x.until("echo\n"); strings.Contains(s, " -echo\n") {
 		t.Errorf("%s", s)
 	}
-	x.press("clear; fg", "Enter")
+	x.press("clear; fg; echo status=$?", "Enter")
 	x.until("row 2 of")
 	x.press("Down")
 	x.until("row 3 of")
 	x.press("q")
-	x.press("echo status=$?", "Enter")
 	x.until("status=0")
 
 	x = newTmux(t, 80, 24, "", "report --no-index")
