@@ -1,6 +1,8 @@
 package disasm
 
 import (
+	"runtime/debug"
+	"strings"
 	"testing"
 
 	"github.com/perfark/perfark/objfile"
@@ -37,6 +39,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, code []byte) {
 		for _, d := range all {
 			for at := 0; at < len(code); {
+				ownPanics(t, d, code[at:], uint64(at))
 				in := d.Decode(code[at:], uint64(at))
 				if in.Len < 1 || in.Text == "" {
 					t.Fatalf("%x: %+v", code[at:], in)
@@ -45,4 +48,26 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// ownPanics fails if a decoder of ours panics, which Decode hides: it does so
+// for those of other modules.
+func ownPanics(t *testing.T, d *Decoder, code []byte, addr uint64) {
+	t.Helper()
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		_, after, _ := strings.Cut(string(debug.Stack()), "\npanic(")
+		for line := range strings.Lines(after) {
+			if strings.HasPrefix(line, "github.com/") || strings.HasPrefix(line, "golang.org/") {
+				if strings.Contains(line, "/perfark/disasm.") {
+					t.Errorf("%x: %v\n%s", code, v, after)
+				}
+				return
+			}
+		}
+	}()
+	d.decode(code, addr)
 }
