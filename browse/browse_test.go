@@ -546,6 +546,20 @@ func TestASCII(t *testing.T) {
 	}
 }
 
+// A terminal that does not know its size is as large as most.
+func TestNoSize(t *testing.T) {
+	d := newDriver(t, Options{}, 80, 24)
+	want := d.screen()
+	d.do(d.m.Update(tea.WindowSizeMsg{}))
+	if got := d.screen(); got != want {
+		t.Errorf("%s\nwant:\n%s", got, want)
+	}
+	d.press("h")
+	if got := d.m.Say(); !strings.Contains(got, "Enter") {
+		t.Errorf("help says %q", got)
+	}
+}
+
 // TestSay: the plain mode says what is selected.
 func TestSay(t *testing.T) {
 	for _, tt := range []struct{ keys, want string }{

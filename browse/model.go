@@ -149,6 +149,9 @@ func (m *Model) Update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.w, m.h = max(msg.Width, 0), max(msg.Height, 0)
+		if m.w == 0 && m.h == 0 { // a line that knows no sizes, as a serial one
+			m.w, m.h = 80, 24
+		}
 	case tea.KeyPressMsg:
 		return m.key(msg)
 	case tea.PasteMsg:
