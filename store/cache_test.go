@@ -485,3 +485,18 @@ func TestPutModes(t *testing.T) {
 		}
 	}
 }
+
+// TestCacheJITDump: a jitdump that an archive brought is that of its process, if
+// there is one only.
+func TestCacheJITDump(t *testing.T) {
+	c := Cache(t.TempDir())
+	write(t, c.Dir()+"/.perfark/jit/12-0123456789abcdef.dump", []byte("JiTD"))
+	f, err := c.Get(t.Context(), Key{Kind: JITDump, PID: 12, Path: "/tmp/jit-1.dump"})
+	if err != nil || !f.Unverified || f.Size != 4 {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	f.Close()
+	testNone(t, c, Key{Kind: JITDump, PID: 1, Path: "/tmp/jit-1.dump"})
+	write(t, c.Dir()+"/.perfark/jit/12-0123456789abcdee.dump", []byte("JiTD, another"))
+	testNone(t, c, Key{Kind: JITDump, PID: 12, Path: "/tmp/jit-1.dump"}, Ambiguous)
+}

@@ -20,7 +20,7 @@ func (a *app) lazyFiles(ctx context.Context, in *input, o *session.Options) (don
 	src := sync.OnceValue(func() store.Source {
 		s, err := a.openSources(ctx, in.recorded(), &session.Result{}, in.uid)
 		if err != nil {
-			return store.Multi()
+			return store.Multi() // the command opens them again for names, and says why it cannot
 		}
 		open = s
 		return in.sources(s)
