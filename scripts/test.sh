@@ -34,13 +34,16 @@ else
 fi
 # Tests that record run a perfark of their own, in which the race detector is
 # not; the decoders read whole libraries and have no goroutines. They are run
-# apart, without it.
+# apart, without it. Others record all that runs on the host: nothing else may.
 records='^Test(Record|Capture|Identity)'
+alone='^TestArchive(Carry|Namespace)$'
 echo "test: go test $race ./..."
 # shellcheck disable=SC2046,SC2086
 $GO test $race -timeout 20m $($GO list ./... | grep -vE '/(disasm|cmd/perfark)$')
 # shellcheck disable=SC2086
-GO=$GO scripts/shares.sh . "$records" $race
+GO=$GO scripts/shares.sh . "$records|$alone" $race
+# shellcheck disable=SC2086
+$GO test $race -timeout 20m -run "$alone" ./cmd/perfark
 echo "test: go test of what records, and of the decoders"
 GO=$GO scripts/shares.sh "$records" '^$'
 $GO test -timeout 10m ./disasm
