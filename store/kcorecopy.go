@@ -46,19 +46,12 @@ func ReadKcore(dir string) (*Kcore, error) {
 		return nil, err
 	}
 	name := filepath.Join(dir, kcoreFile)
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, size, err := openKernelFile(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !fi.Mode().IsRegular() {
-		return nil, &RefusedError{Path: name, Reason: NotRegular, Why: "not a regular file"}
-	}
-	x, err := objfile.Open(f, fi.Size(), name, nil)
+	x, err := objfile.Open(f, size, name, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -76,20 +69,31 @@ func ReadKcore(dir string) (*Kcore, error) {
 	return &k, nil
 }
 
+// openKernelFile opens a regular file, which may be one of /proc: openRegular
+// refuses those. It returns the size in bytes that the file says it has.
+func openKernelFile(name string) (*os.File, int64, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = &RefusedError{Path: name, Reason: NotRegular, Why: "not a regular file"}
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, fi.Size(), nil
+}
+
 // readBounded reads a file of /proc, whose size is not known before.
 func readBounded(name string) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, _, err := openKernelFile(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !fi.Mode().IsRegular() {
-		return nil, &RefusedError{Path: name, Reason: NotRegular, Why: "not a regular file"}
-	}
 	b, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && len(b) > most {
 		err = fmt.Errorf("%s: more than %d bytes", name, most)
