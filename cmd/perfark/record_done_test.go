@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -70,7 +71,8 @@ func TestRecordDone(t *testing.T) {
 			perf := perftest.Run(t, w.dir, env, nil, "perf", page...)
 			here := perftest.Run(t, w.dir, env, nil, w.bin, page...)
 			// Of two entries of a perf map for an address perf takes the first: what was there before.
-			want, got := strings.ReplaceAll(withoutStubs(recordRows(perf.Stdout)), "jit_old", "jit_hot"), withoutStubs(recordRows(here.Stdout))
+			rows := recordRows(here.Stdout)
+			want, got := sameStubs(strings.ReplaceAll(recordRows(perf.Stdout), "jit_old", "jit_hot"), rows)
 			if perf.Code != 0 || perf.Stderr != "" || here.Code != 0 || got != want || !strings.Contains(got, tt.want) {
 				t.Errorf("rows:\n%s%s\nof perf:\n%s%s\nrecorder: %s", got, here.Stderr, want, perf.Stderr, stderr)
 			}
@@ -87,18 +89,77 @@ func TestRecordDone(t *testing.T) {
 				hide = append(hide, "/usr/lib/debug")
 			}
 			away := w.hidden(hide, w.bin, page...)
-			if rows := withoutStubs(recordRows(away.Stdout)); p.code != 0 || rows != got {
-				t.Errorf("rows of the bundle where the originals are hidden:\n%s%s\nat home:\n%s\narchive: %d: %s", rows, away.Stderr, got, p.code, p.stderr)
+			if there := recordRows(away.Stdout); p.code != 0 || there != rows {
+				t.Errorf("rows of the bundle where the originals are hidden:\n%s%s\nat home:\n%s\narchive: %d: %s", there, away.Stderr, rows, p.code, p.stderr)
 			}
 		})
 	}
 }
 
-// withoutStubs leaves the rows of stubs of procedure linkage tables out: perf
-// has one row, "@plt", for all of those whose relocation has no name. Their
-// names may also be the widest of a column.
-func withoutStubs(rows string) string {
-	return regexp.MustCompile(`(?m)^(.*@plt.*|# \.\..*)\n?`).ReplaceAllString(rows, "")
+// stubRow is a row of a stub of a procedure linkage table: its share, what
+// stands before the name, and the name.
+var stubRow = regexp.MustCompile(`(?m)^ *([\d.]+)%(.*\[\.\] )(\S*@plt) *\n`)
+
+// sameStubs makes rows of stubs alike, of a page of perf and of perfark. perf has
+// one row of an object, "@plt", for all stubs whose relocation it finds no name
+// for. It is taken out if the stubs that perf has no other row for come to the
+// same share; and with it the width of the names.
+func sameStubs(perf, ours string) (string, string) {
+	known := map[string]bool{}
+	unnamed := map[string]float64{} // by what stands before the name
+	for _, m := range stubRow.FindAllStringSubmatch(perf, -1) {
+		share, _ := strconv.ParseFloat(m[1], 64)
+		if m[3] == "@plt" {
+			unnamed[m[2]] += share
+		}
+		known[m[2]+m[3]] = true
+	}
+	if len(unnamed) == 0 {
+		return perf, ours
+	}
+	parts := map[string]int{}
+	for _, m := range stubRow.FindAllStringSubmatch(ours, -1) {
+		if share, _ := strconv.ParseFloat(m[1], 64); !known[m[2]+m[3]] {
+			unnamed[m[2]] -= share
+			parts[m[2]]++
+		}
+	}
+	for before, rest := range unnamed {
+		if parts[before] == 0 || math.Abs(rest) > 0.005*float64(parts[before]+1) { // shares are rounded
+			return perf, ours
+		}
+	}
+	without := func(page string, out func(before, name string) bool) string {
+		page = stubRow.ReplaceAllStringFunc(page, func(row string) string {
+			if m := stubRow.FindStringSubmatch(row); out(m[2], m[3]) {
+				return ""
+			}
+			return row
+		})
+		return regexp.MustCompile(`(?m)^# \.\..*\n`).ReplaceAllString(page, "")
+	}
+	return without(perf, func(_, name string) bool { return name == "@plt" }),
+		without(ours, func(before, name string) bool { return !known[before+name] })
+}
+
+// Rows of stubs are alike only if they have the same share.
+func TestSameStubs(t *testing.T) {
+	const perf = "# ....  ....\n 90.00%  a  [.] f\n  5.00%  a  [.] x@plt\n  3.00%  a  [.] @plt\n"
+	for _, tt := range []struct {
+		ours string
+		same bool
+	}{
+		{"# ....  .......\n 90.00%  a  [.] f\n  5.00%  a  [.] x@plt\n  2.00%  a  [.] long@plt\n  1.00%  a  [.] y@plt\n", true},
+		{"# ....  .......\n 90.00%  a  [.] f\n  5.00%  a  [.] x@plt\n  2.00%  a  [.] long@plt\n", false},
+		{"# ....  ....\n 90.00%  a  [.] f\n  5.00%  a  [.] x@plt\n  3.00%  b  [.] y@plt\n", false},
+		{"# ....  ....\n 90.00%  a  [.] g\n  5.00%  a  [.] x@plt\n  3.00%  a  [.] y@plt\n", false},
+		{"# ....  ....\n 90.00%  a  [.] f\n  3.00%  a  [.] y@plt\n", false},
+		{"# ....  ....\n 90.00%  a  [.] f\n  5.00%  a  [.] x@plt\n", false},
+	} {
+		if want, got := sameStubs(perf, tt.ours); (got == want) != tt.same {
+			t.Errorf("%q: %q and %q; want the same: %v", tt.ours, got, want, tt.same)
+		}
+	}
 }
 
 // cgroup makes a cgroup in which script puts itself first, and returns its name
