@@ -70,7 +70,8 @@ static void load(const char *name, void *code, const char *file, int line) {
 	put(&r, sizeof r); put(name, strlen(name) + 1); put(code, sizeof loop);
 }
 static void run(void *code, int ms) {
-	for (uint64_t end = now() + ms * 1000000ull; now() < end;) ((int (*)(int))code)(100000);
+	/* Some milliseconds a time, so that hardly a sample is of the clock. */
+	for (uint64_t end = now() + ms * 1000000ull; now() < end;) ((int (*)(int))code)(5000000);
 }
 int main(int argc, char **argv) {
 	int ms = atoi(argv[2]);
