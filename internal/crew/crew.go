@@ -23,6 +23,15 @@ type Panic struct {
 	Stack []byte // of its goroutine
 }
 
+// Recovered returns what recover did, which is not nil, with the stack of this
+// goroutine. It may be a *Panic already, of a group inside.
+func Recovered(v any) *Panic {
+	if p, ok := v.(*Panic); ok {
+		return p
+	}
+	return &Panic{v, debug.Stack()}
+}
+
 func (p *Panic) String() string { return fmt.Sprint(p.Value) }
 
 // Go runs a function in a goroutine.
@@ -30,11 +39,7 @@ func (g *Group) Go(f func()) {
 	g.wg.Go(func() {
 		defer func() {
 			if v := recover(); v != nil {
-				p, ok := v.(*Panic) // of a group inside
-				if !ok {
-					p = &Panic{v, debug.Stack()}
-				}
-				g.once.Do(func() { g.died = p })
+				g.once.Do(func() { g.died = Recovered(v) })
 			}
 		}()
 		f()

@@ -7,7 +7,6 @@ package ordered
 import (
 	"errors"
 	"io"
-	"runtime/debug"
 	"sync"
 
 	"github.com/perfark/perfark/internal/crew"
@@ -80,7 +79,7 @@ func (o *Writer[T]) do(j *job[T], work func(dst []byte, item T) ([]byte, error),
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			if o.died == nil {
-				o.died = &crew.Panic{Value: v, Stack: debug.Stack()}
+				o.died = crew.Recovered(v)
 			}
 		}
 	}()

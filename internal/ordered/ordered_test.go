@@ -103,13 +103,23 @@ func TestWriteError(t *testing.T) {
 	}
 }
 
-// A panic comes out of Close, and nothing waits for it.
+func five() { panic("five") }
+
+// inside does it in a goroutine of a piece of work.
+func inside() {
+	var in crew.Group
+	in.Go(five)
+	in.Wait()
+}
+
+// A panic comes out of Close with the stack of where it was, and nothing waits
+// for it.
 func TestPanic(t *testing.T) {
-	for _, workers := range []int{1, 4} {
+	for workers, fail := range map[int]func(){1: five, 4: five, 2: inside} {
 		w := NewWriter(io.Discard, workers, 8, func() func([]byte, int) ([]byte, error) {
 			return func(dst []byte, i int) ([]byte, error) {
 				if i == 5 {
-					panic("five")
+					fail()
 				}
 				return dst, nil
 			}
@@ -121,7 +131,7 @@ func TestPanic(t *testing.T) {
 		}
 		func() {
 			defer func() {
-				if p, ok := recover().(*crew.Panic); !ok || p.String() != "five" {
+				if p, ok := recover().(*crew.Panic); !ok || p.String() != "five" || !bytes.Contains(p.Stack, []byte("ordered.five(")) {
 					t.Errorf("%d workers: %v", workers, p)
 				}
 			}()
