@@ -333,7 +333,7 @@ func (r *annotation) print(ctx context.Context) error {
 	if err := r.stdout.Flush(); err != nil {
 		return err
 	}
-	if r.shown == 0 && r.failed == 0 && len(list) == 0 {
+	if len(list) == 0 || r.symbol == "" && !r.skipMissing {
 		r.unnamed()
 	}
 	switch {
@@ -523,16 +523,22 @@ func (r *annotation) missing(fn *annotate.Function, err error) {
 	}
 }
 
-// unnamed says why samples are in no function with a name.
+// unnamed says why samples are in no function with a name, of the objects that
+// were asked for.
 func (r *annotation) unnamed() {
+	list := r.out.Missing()
+	if r.dsos != "" {
+		list = slices.DeleteFunc(list, func(x symbol.ObjectOutcome) bool { return x.Object < 0 || !r.inDSOs(x.Object) })
+	}
 	const most = 5
-	for i, x := range r.out.Missing() {
+	for i := range list {
 		if i == most {
+			r.notef("and %s more (perfark report -v lists them)", count(len(list)-most, "object"))
 			break
 		}
-		r.notef("unnamed: %s", unnamedText(r.p, &x))
-		if x.Hint != "" {
-			r.hintf("%s", x.Hint)
+		r.notef("unnamed: %s", unnamedText(r.p, &list[i]))
+		if list[i].Hint != "" {
+			r.hintf("%s", list[i].Hint)
 		}
 	}
 }

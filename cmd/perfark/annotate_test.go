@@ -738,3 +738,35 @@ func TestAnnotateCross(t *testing.T) {
 		})
 	}
 }
+
+// A function is found by any of its names; what has no name is said if all
+// functions are wanted, as in a report, but not with --skip-missing.
+func TestAnnotateNames(t *testing.T) {
+	prog := perftest.CC(t, "names-test", annotateSource+"int other_name(int) __attribute__((alias(\"leaf\")));\n", "-O1", "-g", "-Wno-attribute-alias")
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("PERF_CONFIG", "/dev/null")
+	data := perftest.File(t, "comm pid=10 tid=10 name=w time=1\n"+
+		"mmap2 pid=10 tid=10 start=0x400000 len=0x100000 prot=5 flags=2 name="+prog+" time=2\n"+
+		"mmap2 pid=10 tid=10 start=0x800000 len=0x1000 prot=5 flags=2 name=/nonexistent/x time=2\n"+
+		"sample ip=0x"+strconv.FormatUint(0x400000+offsetOf(t, prog, "leaf"), 16)+" pid=10 tid=10 time=3 period=6\n"+
+		"sample ip=0x800010 pid=10 tid=10 time=4 period=3\n")
+	var pages []string
+	for _, name := range []string{"leaf", "other_name"} {
+		code, out, errs := runArgs(t, "", "annotate", "--symfs", "/", "-i", data, "-s", name)
+		if code != 0 || !strings.Contains(out, "ret") {
+			t.Errorf("-s %s: exit status %d: %s%s", name, code, errs, out)
+		}
+		pages = append(pages, out)
+	}
+	if pages[0] != pages[1] {
+		t.Errorf("by another name it is\n%s\nwant\n%s", pages[1], pages[0])
+	}
+	code, whole, errs := runArgs(t, "", "annotate", "--symfs", "/", "-i", data)
+	if code != 0 || !strings.Contains(errs, "unnamed: /nonexistent/x") {
+		t.Errorf("exit status %d: %s", code, errs)
+	}
+	code, out, errs := runArgs(t, "", "annotate", "--symfs", "/", "-i", data, "--skip-missing")
+	if code != 0 || out != whole || strings.Contains(errs, "/nonexistent/x") {
+		t.Errorf("--skip-missing: exit status %d: %s%s", code, errs, out)
+	}
+}
