@@ -243,7 +243,8 @@ func (p *rowsPane) columns() []report.Heading {
 	for _, c := range p.counts() {
 		out = append(out, p.heads[c])
 	}
-	return append(out, report.Heading{Key: report.Symbol, Text: p.levels.Title, Width: width(p.levels.Title)})
+	title := strings.Join(p.levels.Titles, " / ")
+	return append(out, report.Heading{Key: report.Symbol, Text: title, Width: width(title)})
 }
 
 // levelIndent is how far a level stands behind the one above it.

@@ -720,7 +720,7 @@ func (p *rowsPane) say(m *Model) string {
 	for i, cell := range p.cells(row) {
 		title := columns[i].Text
 		if p.levels != nil && i == len(columns)-1 {
-			title = strings.Split(title, " / ")[p.levels.Depth[row]]
+			title = p.levels.Titles[p.levels.Depth[row]]
 		}
 		parts = append(parts, title+" "+strings.TrimSpace(cell))
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"fmt"
-	"math/bits"
 	"slices"
 	"strings"
 
@@ -37,10 +36,10 @@ var blockColumns = [...]struct {
 	{"[Program Block Range]", 70}, {"Shared Object", 20},
 }
 
-// rows are the blocks of the functions that branches of a table go to. The
-// averages of a function count as often as the table has rows of it, as perf
-// adds them up.
-func (bt *BlockTable) rows(t *Table) []blockRow {
+// rows are the blocks of the functions that branches of a table go to, without
+// those below a limit, in percent. The averages of a function count as often as
+// the table has rows of it, as perf adds them up.
+func (bt *BlockTable) rows(t *Table, limit float64) []blockRow {
 	times := map[Function]uint64{}
 	names := map[Function]string{}
 	for i := range t.rows {
@@ -60,8 +59,7 @@ func (bt *BlockTable) rows(t *Table) []blockRow {
 		if bt.Total > 0 {
 			r.ratio = float64(b.AllCycles) / float64(bt.Total)
 		}
-		hi, lo := bits.Mul64(r.average, times[b.Function])
-		averages += float64(hi)*(1<<64) + float64(lo)
+		averages += float64(r.average) * float64(times[b.Function])
 		out = append(out, r)
 	}
 	for i := range out {
@@ -74,7 +72,7 @@ func (bt *BlockTable) rows(t *Table) []blockRow {
 		return cmp.Or(cmp.Compare(rank(&b), rank(&a)), strings.Compare(b.name, a.name), cmp.Compare(a.Object, b.Object),
 			cmp.Compare(a.Start, b.Start), cmp.Compare(a.offset(), b.offset()), cmp.Compare(a.End, b.End))
 	})
-	return out
+	return slices.DeleteFunc(out, func(r blockRow) bool { return 100*r.ratio < limit })
 }
 
 // offset is how far from the beginning of the function a block begins, 0 if
@@ -143,10 +141,7 @@ func (bt *BlockTable) write(w *bufio.Writer, t *Table, o PageOptions) {
 	if o.Separator != "" {
 		first = ""
 	}
-	for _, r := range bt.rows(t) {
-		if 100*r.ratio < o.PercentLimit {
-			continue
-		}
+	for _, r := range bt.rows(t, o.PercentLimit) {
 		short := "[unknown]"
 		if r.Object >= 0 {
 			short = t.b.p.Objects[r.Object].Short
@@ -179,10 +174,7 @@ type jsonBlock struct {
 // json is the blocks of a table.
 func (bt *BlockTable) json(t *Table, limit float64) []jsonBlock {
 	out := []jsonBlock{}
-	for _, r := range bt.rows(t) {
-		if 100*r.ratio < limit {
-			continue
-		}
+	for _, r := range bt.rows(t, limit) {
 		x := jsonBlock{
 			Symbol: r.name, End: r.End - r.Start, From: bt.Line(r.Function, r.Start+r.offset()), To: bt.Line(r.Function, r.End),
 			Count: r.Count, Cycles: r.Cycles, Percent: 100 * r.ratio,

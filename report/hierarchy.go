@@ -263,18 +263,14 @@ func (p *printer) levelHeading(counts []int, keys [][]int) {
 		}
 		dots += strings.Repeat(".", p.width[c])
 	}
-	var titles []string
 	width := 0
 	for depth, level := range keys {
-		var names []string
 		w := depth*hierarchyIndent + len(level) - 1
 		for _, c := range level {
-			names = append(names, strings.TrimSpace(p.t.heading(p.columns[c])))
 			w += p.width[c]
 		}
-		titles = append(titles, strings.Join(names, "+"))
 		width = max(width, w)
 	}
-	title := strings.Join(titles, " / ")
+	title := strings.Join(p.t.tierTitles(p.columns, keys), " / ")
 	fmt.Fprintf(p.w, "%s\n# %s%s%s\n#\n", title, dots, sep, strings.Repeat(".", max(width, len(title))))
 }

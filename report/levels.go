@@ -5,11 +5,11 @@ import "strings"
 // Levels are the rows of a hierarchy: Table has a row for each, in the order of
 // WritePage, those below a row behind it.
 type Levels struct {
-	Table *Table
-	Depth []int   // of each row: 0 for the first key
-	End   []int   // of each row: the next one that is not below it
-	Keys  [][]int // by depth: which columns of Lines are its keys
-	Title string  // of all keys together
+	Table  *Table
+	Depth  []int    // of each row: 0 for the first key
+	End    []int    // of each row: the next one that is not below it
+	Keys   [][]int  // by depth: which columns of Lines are its keys
+	Titles []string // by depth
 
 	of   *Table
 	leaf []int32 // by row: that of the table which it stands for; -1 above the last key
@@ -24,17 +24,22 @@ func (t *Table) Levels(rows []int32) *Levels {
 	tiers, all := t.Only(rows).levels()
 	columns := t.visible()
 	out := &Levels{Table: all, Keys: t.tierColumns(columns), of: t}
-	var titles []string
-	for _, level := range out.Keys {
+	out.Titles = t.tierTitles(columns, out.Keys)
+	all.order = make([]int32, 0, len(all.rows))
+	out.add(tiers)
+	return out
+}
+
+// tierTitles returns the titles of levels, whose keys are some of the columns.
+func (t *Table) tierTitles(columns []Key, keys [][]int) []string {
+	var out []string
+	for _, level := range keys {
 		var names []string
 		for _, c := range level {
 			names = append(names, strings.TrimSpace(t.heading(columns[c])))
 		}
-		titles = append(titles, strings.Join(names, "+"))
+		out = append(out, strings.Join(names, "+"))
 	}
-	out.Title = strings.Join(titles, " / ")
-	all.order = make([]int32, 0, len(all.rows))
-	out.add(tiers)
 	return out
 }
 

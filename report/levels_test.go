@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,9 @@ func TestLevels(t *testing.T) {
 	table := Flat(p, o)[0]
 	for _, rows := range [][]int32{nil, {0, 2, 3}, {}} {
 		l := table.Levels(rows)
+		if want := []string{"Command", "Shared Object", "Symbol"}; !slices.Equal(l.Titles, want) {
+			t.Errorf("titles %q, want %q", l.Titles, want)
+		}
 		lines := NewLines(l.Table, PageOptions{})
 		var got []string
 		for i := range l.Depth {

@@ -30,6 +30,7 @@ type Options struct {
 	ShowCPU     bool // and shares of kernel and user space
 
 	SourcePaths bool // source files by their paths, not their names alone
+
 	// Timing returns how fast a function was, for the key IPC: instructions per
 	// cycle, and the share of them of which that is known, in percent. It may be
 	// called by many goroutines. nil: nothing is known.

@@ -602,10 +602,10 @@ func (p *printer) percent(b []byte, v float64, width, color int) ([]byte, int) {
 // appendHundredths appends v with two digits behind the point, as strconv
 // rounds it: at once where it is not near the middle between two.
 func appendHundredths(b []byte, v float64) []byte {
-	const most = 1 << 20 // up to there 100*v is wrong by far less than close
-	const close = 1e-6
+	const most = 1 << 20 // up to there 100*v is wrong by far less than near
+	const near = 1e-6
 	whole, rest := math.Modf(100 * v)
-	if !(v >= 0 && v < most) || math.Abs(rest-0.5) < close {
+	if !(v >= 0 && v < most) || math.Abs(rest-0.5) < near {
 		return strconv.AppendFloat(b, v, 'f', 2, 64)
 	}
 	n := uint64(whole)
