@@ -55,17 +55,17 @@ func (p *callersPane) fill(m *Model, t *callTree) {
 	callers, callees, self, total := t.around(id)
 	p.self, p.total = self, total
 	p.rows = append(p.rows, callersRow{"called by", 0})
-	add := func(n neighbour, mark string) {
-		p.rows = append(p.rows, callersRow{fmt.Sprintf("%8.2f%%  %s %s", t.percent(n.total), mark, t.names[n.name]), n.name})
+	add := func(n neighbour) {
+		p.rows = append(p.rows, callersRow{fmt.Sprintf("%8.2f%%    %s", t.percent(n.total), t.names[n.name]), n.name})
 	}
 	for _, n := range callers {
-		add(n, " ")
+		add(n)
 	}
 	p.rows = append(p.rows, callersRow{fmt.Sprintf("%8.2f%%  %s, itself %.2f%%", t.percent(total), escape.Name(p.name), t.percent(self)), 0})
 	p.at = len(p.rows) - 1
 	p.rows = append(p.rows, callersRow{"calls", 0})
 	for _, n := range callees {
-		add(n, " ")
+		add(n)
 	}
 }
 

@@ -452,10 +452,7 @@ func (p *codePane) line(m *Model, i int, over string) string {
 		if m.code.numbers && l.line > 0 {
 			front = pad(strconv.Itoa(l.line), p.labelWidth(m))
 		}
-		if over == "" {
-			over = " "
-		}
-		return blank + m.marks.vertical + front + m.colored(blue, over) + m.colored(cyan, l.text)
+		return blank + m.marks.vertical + front + m.colored(blue, cmp.Or(over, " ")) + m.colored(cyan, l.text)
 	}
 	x := &p.code.Lines[l.inst]
 	values, v := p.values(m, x)
@@ -525,14 +522,10 @@ func (p *codePane) instructionText(m *Model, x *annotate.Line, over string) stri
 	if o.raw {
 		text = p.short.Whole(x)
 	}
-	switch width(over) {
-	case 0:
-		over = " "
-		fallthrough
-	case 1:
-		return s + m.colored(blue, over) + m.colored(magenta, mark) + " " + text
+	if width(over) > 1 { // in the place of the mark, too
+		return s + m.colored(blue, over) + text
 	}
-	return s + m.colored(blue, over) + text
+	return s + m.colored(blue, cmp.Or(over, " ")) + m.colored(magenta, mark) + " " + text
 }
 
 // callee is the name of what an instruction calls; "" if it does not say.
@@ -767,7 +760,7 @@ func (p *codePane) help() []keyHelp {
 		{"f", "addresses of the file, or those in memory"},
 		{"j", "arrows of jumps, or none"},
 		{"J", "how many jumps go to a place"},
-		{"t", "percentages, samples, periods"},
+		{"t", "percentages, periods, samples"},
 		{"p", "percentages of the function, or of the event"},
 		{"b", "of periods, or of numbers of samples"},
 		{"c", "average times of code, or the shortest and the longest"},

@@ -74,9 +74,8 @@ func (v *listing) trees(first, n int) [][]*report.Branch {
 // sift returns which rows of a table filters leave; nil for all. The levels of
 // a hierarchy each have their own limit.
 func sift(ctx context.Context, t *report.Table, filters []rowFilter) []int32 {
-	limits := func(f rowFilter) bool { return f.kind == "limit" }
-	all := !slices.ContainsFunc(filters, func(f rowFilter) bool { return !limits(f) })
-	if len(filters) == 0 || all && t.Tiered() {
+	named := slices.ContainsFunc(filters, func(f rowFilter) bool { return f.kind != "limit" })
+	if len(filters) == 0 || !named && t.Tiered() {
 		return nil
 	}
 	out := []int32{}
@@ -85,7 +84,7 @@ func sift(ctx context.Context, t *report.Table, filters []rowFilter) []int32 {
 			break
 		}
 		var r report.Row
-		if !all {
+		if named {
 			r = t.Row(i)
 		}
 		keep := true
@@ -283,9 +282,7 @@ func (p *rowsPane) show(v *listing, k looks) {
 	if p.rows() > 0 && p.levels == nil {
 		was = p.row(p.at.row)
 	}
-	plain := func(k looks) looks { k.verbose, k.relative = false, false; return k }
-	before, after := plain(p.looks), plain(k)
-	same := before.sort == after.sort && slices.EqualFunc(before.filters, after.filters, func(a, b rowFilter) bool { return a.is(b) })
+	same := !sorted && slices.EqualFunc(p.filters, k.filters, func(a, b rowFilter) bool { return a.is(b) })
 	p.listing, p.looks = v, k
 	p.heads = v.l.Headings()
 	if sorted || v.levels != nil && !same {

@@ -418,16 +418,14 @@ func (p *rowsPane) key(m *Model, k string) (tea.Cmd, bool) {
 	case "e":
 		p.set(true, true)
 	case "c":
-		switch row := 0; {
-		case n == 0:
-		case p.level(p.row(p.at.row)):
-			row = p.row(p.at.row)
+		if n == 0 {
+			break
+		}
+		row := p.row(p.at.row)
+		if p.level(row) {
 			p.turnLevel(row, false, true)
-		default:
-			row = p.row(p.at.row)
-			if e := p.entry(row); e != nil {
-				e.open, e.own, p.at.sub = false, true, 0
-			}
+		} else if e := p.entry(row); e != nil {
+			e.open, e.own, p.at.sub = false, true, 0
 		}
 	case "E", "C":
 		p.all = k == "E"

@@ -221,9 +221,7 @@ func (p *rowsPane) set(whole, deep bool) {
 	if !p.graph() {
 		return
 	}
-	if p.entry(row) == nil && p.entries[row] == nil && p.folds != nil {
-		p.folds[row] = 0
-	}
+	p.entry(row) // is made if all rows are open
 	e := p.entries[row]
 	if e == nil {
 		e = &entry{}
