@@ -337,6 +337,7 @@ func TestScreens(t *testing.T) {
 		{name: "timelinepart", keys: "T right right space pgdown"},
 		{name: "back", keys: "down a q"},
 		{name: "relative", keys: "down d F"},
+		{name: "relativeopen", keys: "down d e F"},
 		{name: "kernel", keys: "k"},
 		{name: "nokernel", o: with(report.Options{Filter: report.Filter{DSOs: []string{"app"}}}), keys: "k"},
 		{name: "bare", keys: "H"},

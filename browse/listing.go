@@ -289,6 +289,11 @@ func (p *rowsPane) show(v *listing, k looks) {
 		p.entries, p.order = map[int]*entry{}, nil
 		p.others++
 	}
+	for _, e := range p.entries { // percentages may be of something else
+		if e.ready {
+			e.build(p.base)
+		}
+	}
 	if v.levels != nil {
 		if !same {
 			p.at, p.top = place{}, place{}
