@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -526,6 +527,30 @@ func TestLeave(t *testing.T) {
 		d.press(keys)
 		if d.quit != want {
 			t.Errorf("%q: left: %v, want %v", keys, d.quit, want)
+		}
+	}
+}
+
+// Keys that come before the table has followed are not lost, and add to each
+// other.
+func TestKeysAhead(t *testing.T) {
+	for _, tt := range []struct{ ahead, want string }{
+		{"d F", "d F"}, {"F d", "F d"}, {"d t", "d t"}, {"d d", ""}, {"V k", "V k"}, {"d t esc", "d"}, {"d V F", "d V F"},
+	} {
+		want := newDriver(t, Options{}, 80, 24)
+		want.press("down " + tt.want + " right left")
+		d := newDriver(t, Options{}, 80, 24)
+		d.press("down")
+		var cmds []tea.Cmd
+		for k := range strings.FieldsSeq(tt.ahead) {
+			cmds = append(cmds, d.m.Update(keyMsg(k)))
+		}
+		for _, cmd := range slices.Backward(cmds) {
+			d.do(cmd)
+		}
+		d.press("right left") // takes the message away
+		if got, want := d.screen(), want.screen(); got != want {
+			t.Errorf("%s:\n%s\nwant:\n%s", tt.ahead, got, want)
 		}
 	}
 }

@@ -264,6 +264,7 @@ func (p *rowsPane) again(m *Model, k looks) tea.Cmd {
 		return nil
 	}
 	p.looking++
+	p.asked = k
 	number, d, event, lock := p.looking, m.data, m.event, m.trees
 	return m.jobs.start(func(ctx context.Context) tea.Msg {
 		v := newListing(ctx, d.Tables[event], d.Page, k, lock)

@@ -19,6 +19,7 @@ import (
 type rowsPane struct {
 	*listing
 	looks
+	asked   looks // by the last key; the listing follows
 	heads   []report.Heading
 	visible []int32 // rows of t; nil: all
 	folds   []uint8 // by row of a hierarchy: opened or closed by a key; 0 if by none
@@ -72,6 +73,7 @@ func (m *Model) newRows() (*rowsPane, tea.Cmd) {
 		p.folds = make([]uint8, len(v.levels.Depth))
 	}
 	p.show(&v, k)
+	p.asked = k
 	if m.verbose || m.relative {
 		k.verbose, k.relative = m.verbose, m.relative
 		return p, p.again(m, k)
@@ -87,7 +89,7 @@ func (m *Model) turnVerbose() tea.Cmd {
 	if !ok {
 		return nil
 	}
-	k := p.looks
+	k := p.asked
 	k.verbose, k.relative = m.verbose, m.relative
 	return p.again(m, k)
 }
@@ -259,8 +261,8 @@ func (p *rowsPane) hidden(i int) bool {
 	return false
 }
 
-func (p *rowsPane) filteredBy(kind string) bool {
-	return slices.ContainsFunc(p.filters, func(f rowFilter) bool { return f.kind == kind })
+func (k *looks) filteredBy(kind string) bool {
+	return slices.ContainsFunc(k.filters, func(f rowFilter) bool { return f.kind == kind })
 }
 
 // column is how wide a column is shown. Where not all have room, those before
@@ -528,8 +530,8 @@ func (p *rowsPane) key(m *Model, k string) (tea.Cmd, bool) {
 
 // back takes the last filter off; ok is false if there is none.
 func (p *rowsPane) back(m *Model) (cmd tea.Cmd, ok bool) {
-	if n := len(p.filters); n > 0 {
-		return p.apply(m, slices.Clone(p.filters[:n-1])), true
+	if n := len(p.asked.filters); n > 0 {
+		return p.apply(m, slices.Clone(p.asked.filters[:n-1])), true
 	}
 	if m.request.Times != "" {
 		return m.load(Request{File: m.request.File}), true
@@ -572,7 +574,7 @@ func (m *Model) openEvents() tea.Cmd {
 // turnRelative has percentages be of all samples, or of those that filters
 // leave, as m.relative says.
 func (p *rowsPane) turnRelative(m *Model) tea.Cmd {
-	k := p.looks
+	k := p.asked
 	k.relative = m.relative
 	return p.again(m, k)
 }
@@ -590,7 +592,7 @@ func (p *rowsPane) sortBy(m *Model, member int) tea.Cmd {
 		return nil
 	}
 	m.message = "sorted by " + escape.Name(p.t.Events[member])
-	k := p.looks
+	k := p.asked
 	k.sort = member
 	return p.again(m, k)
 }
@@ -598,7 +600,7 @@ func (p *rowsPane) sortBy(m *Model, member int) tea.Cmd {
 // zoom shows only what is of one DSO, thread or socket, or of the kernel, or
 // again all.
 func (p *rowsPane) zoom(m *Model, kind string) tea.Cmd {
-	if p.filteredBy(kind) {
+	if p.asked.filteredBy(kind) {
 		return p.filter(m, rowFilter{kind: kind}, false)
 	}
 	if p.rows() == 0 {
@@ -634,7 +636,7 @@ func (p *rowsPane) zoom(m *Model, kind string) tea.Cmd {
 
 // filter adds a filter in place of the one of its kind, or takes that off.
 func (p *rowsPane) filter(m *Model, f rowFilter, on bool) tea.Cmd {
-	next := slices.DeleteFunc(slices.Clone(p.filters), func(g rowFilter) bool { return g.kind == f.kind })
+	next := slices.DeleteFunc(slices.Clone(p.asked.filters), func(g rowFilter) bool { return g.kind == f.kind })
 	if on {
 		next = append(next, f)
 	}
@@ -643,7 +645,7 @@ func (p *rowsPane) filter(m *Model, f rowFilter, on bool) tea.Cmd {
 
 // apply looks beside the screen which rows filters leave.
 func (p *rowsPane) apply(m *Model, filters []rowFilter) tea.Cmd {
-	k := p.looks
+	k := p.asked
 	k.filters = filters
 	return p.again(m, k)
 }
