@@ -124,7 +124,8 @@ type Data struct {
 	// Timeline counts samples by time, in so many parts of the same length.
 	Timeline func(ctx context.Context, parts int) (*Timeline, error)
 
-	// Samples prints samples as perf script does: those of a selection.
+	// Samples prints samples as perf script does: those of a selection. nil: the
+	// recording cannot be read again, as one from a pipe.
 	Samples func(ctx context.Context, s Selection) (string, error)
 
 	Pages []Page // that are shown before the table

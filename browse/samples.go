@@ -9,10 +9,13 @@ import (
 	"github.com/perfark/perfark/report"
 )
 
+// noSamples is why samples are not shown where Data.Samples is nil.
+const noSamples = "samples from a pipe cannot be read again: keep the recording in a file"
+
 // openSamples shows samples one by one.
 func (m *Model) openSamples(name string, s Selection) tea.Cmd {
 	if m.data.Samples == nil {
-		m.message = "samples cannot be read again"
+		m.message = noSamples
 		return nil
 	}
 	d := m.data
@@ -21,8 +24,11 @@ func (m *Model) openSamples(name string, s Selection) tea.Cmd {
 
 // scripts asks which samples are to be shown one by one.
 func (p *rowsPane) scripts(m *Model) tea.Cmd {
-	if m.data.Samples == nil || p.t == nil {
-		m.message = "samples cannot be read again"
+	switch {
+	case p.t == nil:
+		return nil
+	case m.data.Samples == nil:
+		m.message = noSamples
 		return nil
 	}
 	event := ""

@@ -147,9 +147,11 @@ func stop(by browse.Stopper) {
 // a process of the same session that one of the process group came from.
 func hasShell() bool {
 	const deepest = 64
-	group, session := unix.Getpgrp(), 0
-	session, _ = unix.Getsid(0)
-	pid := os.Getpid()
+	group, pid := unix.Getpgrp(), os.Getpid()
+	session, err := unix.Getsid(0)
+	if err != nil {
+		return false
+	}
 	for range deepest {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		if err != nil {

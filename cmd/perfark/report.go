@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -293,7 +292,7 @@ func (c *reportCmd) make(ctx context.Context, in *input, o report.Options, so se
 	o.Restricted = res.KernelRestricted
 	o.Groups = c.groups(in.File)
 	o.Sockets = sockets(in.File)
-	if slices.Contains(slices.Concat(o.Sort, o.Fields), report.IPC) {
+	if hasKey(&o, report.IPC) {
 		timings := c.functionTimings(ctx, in, res.Profile, names)
 		if err := ctx.Err(); err != nil {
 			return nil, err

@@ -280,7 +280,12 @@ var lineKeys = []report.Key{report.Srcline, report.Srcfile, report.SrclineFrom, 
 // needsLines reports whether o shows source lines.
 func needsLines(o *report.Options) bool {
 	return o.Graph.Mode != report.GraphNone && o.Graph.Key != report.ByFunction ||
-		slices.ContainsFunc(slices.Concat(o.Sort, o.Fields), func(k report.Key) bool { return slices.Contains(lineKeys, k) })
+		slices.ContainsFunc(lineKeys, func(k report.Key) bool { return hasKey(o, k) })
+}
+
+// hasKey reports whether a table has a key.
+func hasKey(o *report.Options, k report.Key) bool {
+	return slices.Contains(o.Sort, k) || slices.Contains(o.Fields, k)
 }
 
 // dumps reports whether samples carry dumps of the stack, to be unwound.
@@ -309,7 +314,7 @@ func (c *reportCmd) bind(ctx context.Context, in *input, o *report.Options, sort
 	}
 	c.addFields(o)
 	so = session.Options{
-		Workers: c.workers, Keep: keep(*o), TimeQuantum: c.timeQuantum, Branches: c.branches, Stretches: c.totalCycles || slices.Contains(slices.Concat(o.Sort, o.Fields), report.IPC),
+		Workers: c.workers, Keep: keep(*o), TimeQuantum: c.timeQuantum, Branches: c.branches, Stretches: c.totalCycles || hasKey(o, report.IPC),
 		MaxUnwound: cmp.Or(c.maxStack, defaultMaxStack),
 	}
 	if c.chains {
@@ -318,7 +323,7 @@ func (c *reportCmd) bind(ctx context.Context, in *input, o *report.Options, sort
 	}
 	if so.Keep&session.KeepText != 0 {
 		trace.load()
-		trace.whole = slices.Contains(slices.Concat(o.Sort, o.Fields), report.Trace)
+		trace.whole = hasKey(o, report.Trace)
 		so.Text = trace.text
 	}
 	so.Filter, err = c.dropFilter(ctx, in.File)
