@@ -106,8 +106,9 @@ func appendRest(out, chain []byte, branches []perfdata.Branch) []byte {
 
 // withoutLoops takes rounds of loops out of a list of branches, and returns
 // what is left: of the same branches in the same order one behind the other
-// those that come first. What begins a round at the end goes, too. As for perf, two branches of which the hash is the same
-// are not told apart (tools/perf/util/machine.c, remove_loops).
+// those that come first. What begins a round at the end goes, too. As for perf,
+// a branch is only compared with the first of its hash
+// (tools/perf/util/machine.c, remove_loops).
 func withoutLoops(list []perfdata.Branch) []perfdata.Branch {
 	const (
 		golden = 0x61c8864680b583eb
